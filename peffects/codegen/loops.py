@@ -1,0 +1,298 @@
+"""Loop programs: what lowering hands to the launcher, as plain data.
+
+A `LoopProgram` is a straight list of stages that run one after the other over one *frame*, a C
+contiguous int64 array whose elements are called slots.  A slot holds a size, a scalar value (its bits
+in the low bytes) or the address of a buffer.  A stage names a compiled kernel, `void(int64 chunk,
+int64 frame_address)` in the C calling convention, and says over how many iterations it runs and into
+how many chunks these are cut.  Kernels reach everything through the frame: `intrinsics.py` has the
+accessors, among them those of the reserved slots, whose layout is told here and nowhere else.
+
+Sizes, chunks and strategies are functions of the program and of sizes, never of timing or of the
+number of threads: that is why any number of threads gives the same bits.
+
+Nothing here computes; `plan.py` evaluates sizes, `launcher.py` runs programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TypeAlias
+
+from peffects.errors import PeffectsError
+from peffects.source import UNKNOWN, SrcInfo
+
+__all__ = [
+    "CANCEL_SLOT",
+    "CHUNKS_SLOT",
+    "FIRST_FREE_SLOT",
+    "FREE",
+    "MOST_FREE_CHUNKS",
+    "MOST_PARTIALS",
+    "NO_SLOT",
+    "PARTIALS_BYTES",
+    "REDUCING",
+    "SERIAL",
+    "STATUS_FIELDS",
+    "STATUS_SLOT",
+    "TICKS_SLOT",
+    "TICK_STRIDE",
+    "TRIP_SLOT",
+    "UNBOUNDED_NS",
+    "Buffer",
+    "ChunkRule",
+    "Const",
+    "Failure",
+    "HostLoop",
+    "Input",
+    "InputArray",
+    "InputScalar",
+    "InputSize",
+    "Launch",
+    "LoopProgram",
+    "Output",
+    "OutputBuffer",
+    "OutputScalar",
+    "Product",
+    "Role",
+    "SizeExpr",
+    "SlotSize",
+    "Stage",
+    "Sum",
+]
+
+STATUS_SLOT = 0
+"""Address of the status array: int64 [chunks, STATUS_FIELDS], all zero when a stage starts.
+
+A kernel that fails writes (failure number + 1, flat loop index, operand 1, operand 2) into the row
+of its chunk and returns; see `intrinsics.fail`.
+"""
+CANCEL_SLOT = 1
+"""Address of the cancel flag, an int64: a kernel that finds it nonzero returns."""
+TICKS_SLOT = 2
+"""Address of the tick counters: a chunk adds the iterations it finished; see `intrinsics.tick`."""
+CHUNKS_SLOT = 3
+"""Number of chunks of the running stage."""
+TRIP_SLOT = 4
+"""Number of iterations of the running stage; chunk c of n runs [trip*c//n, trip*(c+1)//n)."""
+FIRST_FREE_SLOT = 8
+"""Slots below this one belong to the launcher; programs use this one and those that follow."""
+NO_SLOT = -1
+
+STATUS_FIELDS = 4
+TICK_STRIDE = 8
+"""Distance of two chunks' tick counters in int64: a cache line each, so counting is not shared."""
+
+MOST_PARTIALS = 64
+MOST_FREE_CHUNKS = 512
+PARTIALS_BYTES = 256 << 20
+"""What the per-chunk buffers of one stage may take together; the chunk rule cuts fewer chunks."""
+UNBOUNDED_NS = 1 << 60
+"""The `work_ns` of a stage that may run for any time (a `while` loop): it can be interrupted."""
+
+
+# --- sizes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A size known when the program was made."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSize:
+    """The integer in a slot: of an `InputSize`, of a `HostLoop`'s index, or one a kernel wrote."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product of the terms; of none: 1.  Exact, however large."""
+
+    terms: tuple[SizeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of the terms; of none: 0."""
+
+    terms: tuple[SizeExpr, ...]
+
+
+SizeExpr: TypeAlias = Const | SlotSize | Product | Sum
+
+
+# --- buffers ----------------------------------------------------------------------------------
+
+
+class Role(Enum):
+    """What a buffer is for, and with it how long it lives."""
+
+    OUTPUT = auto()
+    """Returned to the caller; one that is not named in `LoopProgram.outputs` is a temporary."""
+    TEMPORARY = auto()
+    """Lives until the program ends: written by one stage, read by later ones."""
+    PARTIALS = auto()
+    """A part for each chunk of its stage, which later stages combine; lives like a temporary."""
+    SCRATCH = auto()
+    """A part for each chunk of its stage that nobody reads later; freed with the stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory that the launcher allocates, uninitialised, and whose address it writes to `slot`.
+
+    The `shape` of a PARTIALS or SCRATCH buffer is that of one chunk's part: the launcher adds a
+    leading dimension, the number of chunks.  `dtype` is numpy's name (`float64`, `bool`, ...).
+    Addresses are multiples of 64 where a buffer has 4 KiB or more, and else of 16.
+    """
+
+    slot: int
+    dtype: str
+    shape: tuple[SizeExpr, ...]
+    role: Role = Role.TEMPORARY
+    at: SrcInfo = UNKNOWN
+
+
+# --- stages -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRule:
+    """Into how many chunks a stage is cut: a function of its sizes alone.
+
+    At most `most`; none of less than `grain_ns` of estimated work, so tiny loops are one chunk;
+    never more than iterations; and the stage's PARTIALS and SCRATCH never above PARTIALS_BYTES.
+    """
+
+    most: int
+    grain_ns: int = 20_000
+
+
+SERIAL = ChunkRule(most=1)
+"""One chunk: the stage runs in one thread."""
+REDUCING = ChunkRule(most=MOST_PARTIALS)
+"""For stages with PARTIALS."""
+FREE = ChunkRule(most=MOST_FREE_CHUNKS)
+"""For stages whose chunks share nothing: more of them, for balance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run `kernel` over `trip` iterations (none if negative) in chunks.
+
+    `buffers` are those first needed here, allocated just before.  `work_ns` estimates the work of
+    the whole stage in nanoseconds of one thread.  `chunks_slot` keeps the number of chunks for the
+    later stages that combine partial results.  A stage of no iterations still runs its kernel, once,
+    with one empty chunk, so that kernels can initialise what they accumulate into.
+    """
+
+    kernel: str
+    trip: SizeExpr
+    chunks: ChunkRule = SERIAL
+    buffers: tuple[Buffer, ...] = ()
+    work_ns: SizeExpr = Const(UNBOUNDED_NS)
+    chunks_slot: int = NO_SLOT
+    at: SrcInfo = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoop:
+    """Run `stages` one after the other, `trip` times, with the iteration's number in `index_slot`.
+
+    Buffers of the stages inside are allocated in the first iteration and used again by the others;
+    they are allocated anew (and lose what they hold) when their shape changes with the index.
+    """
+
+    trip: SizeExpr
+    index_slot: int
+    stages: tuple[Stage, ...]
+    at: SrcInfo = UNKNOWN
+
+
+Stage: TypeAlias = Launch | HostLoop
+
+
+# --- inputs, outputs, failures ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InputArray:
+    """An argument whose address goes into `slot`: a C contiguous array of this dtype and rank."""
+
+    slot: int
+    dtype: str
+    ndim: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputScalar:
+    """An argument whose bits go into the low bytes of `slot`."""
+
+    slot: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputSize:
+    """An argument that is a size."""
+
+    slot: int
+
+
+Input: TypeAlias = InputArray | InputScalar | InputSize
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBuffer:
+    """A result that is the buffer at `slot`, as an array of this shape; not copied."""
+
+    slot: int
+    dtype: str
+    shape: tuple[SizeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputScalar:
+    """A result that is the scalar in `slot`."""
+
+    slot: int
+    dtype: str
+
+
+Output: TypeAlias = OutputBuffer | OutputScalar
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What to raise when a kernel reports this failure.
+
+    `text` says what happened; `{index}`, `{value}` and `{size}` in it stand for the flat loop index
+    and the two operands of the status record.  With `float_value`, operand 1 holds a double's bits.
+    """
+
+    error: type[PeffectsError]
+    text: str
+    at: SrcInfo = UNKNOWN
+    fix: str = ""
+    float_value: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A compiled loop nest as the launcher runs it.
+
+    `slots` is the length of the frame.  The values given to a launch are those of `inputs`, in
+    order; what it returns are `outputs`, in order.
+    """
+
+    name: str
+    slots: int
+    inputs: tuple[Input, ...]
+    stages: tuple[Stage, ...]
+    outputs: tuple[Output, ...]
+    failures: tuple[Failure, ...] = ()
+    at: SrcInfo = field(default=UNKNOWN)
