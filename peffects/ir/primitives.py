@@ -1,0 +1,198 @@
+"""The primitives: name, type rule, reference evaluation and cost, one row each.
+
+What a transformation does with a primitive is a row of that transformation's own table
+(`ir/rules.py`); the tests walk primitives x tables.  All primitives act on scalars; loops over
+tables are the IR's `for`.  Evaluation is numpy's scalar function, which is thereby the meaning:
+integers wrap, floats follow IEEE 754, `//` and `%` have Python's signs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from peffects.errors import InternalError
+from peffects.ir.syntax import BOOL, I64, SCALARS, Idx, Scalar, Type
+
+Value: TypeAlias = np.generic
+TypeRule: TypeAlias = Callable[[str, Sequence[Type]], Scalar]
+
+CHEAP, DIVISION, TRANSCENDENTAL = 1, 5, 20  # cost in additions, for choices and estimates only
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Primitive:
+    """One scalar operation."""
+
+    name: str
+    arity: int
+    type_rule: TypeRule = field(repr=False)
+    evaluate: Callable[..., Value] = field(repr=False)
+    cost: int = CHEAP
+
+    def result_type(self, args: Sequence[Type]) -> Scalar:
+        """The type of the result; InternalError when the operands do not fit."""
+        if len(args) != self.arity:
+            raise InternalError(f"`{self.name}` takes {self.arity} operands, not {len(args)}.")
+        return self.type_rule(self.name, args)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+# --- type rules ----------------------------------------------------------------------------------
+
+
+def _mismatch(name: str, args: Sequence[Type]) -> InternalError:
+    return InternalError(f"`{name}` does not take operands of types {', '.join(map(str, args))}.")
+
+
+def _same(name: str, args: Sequence[Type]) -> Scalar:
+    first = args[0]
+    if not isinstance(first, Scalar) or any(arg != first for arg in args):
+        raise _mismatch(name, args)
+    return first
+
+
+def _number(name: str, args: Sequence[Type]) -> Scalar:
+    result = _same(name, args)
+    if result == BOOL:
+        raise _mismatch(name, args)
+    return result
+
+
+def _float(name: str, args: Sequence[Type]) -> Scalar:
+    result = _same(name, args)
+    if not result.is_float:
+        raise _mismatch(name, args)
+    return result
+
+
+def _integer(name: str, args: Sequence[Type]) -> Scalar:
+    result = _same(name, args)
+    if not result.is_integer:
+        raise _mismatch(name, args)
+    return result
+
+
+def _comparison(name: str, args: Sequence[Type]) -> Scalar:
+    _same(name, args)
+    return BOOL
+
+
+def _float_test(name: str, args: Sequence[Type]) -> Scalar:
+    _float(name, args)
+    return BOOL
+
+
+def _logical(name: str, args: Sequence[Type]) -> Scalar:
+    if any(arg != BOOL for arg in args):
+        raise _mismatch(name, args)
+    return BOOL
+
+
+def _select(name: str, args: Sequence[Type]) -> Scalar:
+    if args[0] != BOOL:
+        raise _mismatch(name, args)
+    return _same(name, args[1:])
+
+
+def _ordinal(name: str, args: Sequence[Type]) -> Scalar:
+    if not isinstance(args[0], Idx):
+        raise _mismatch(name, args)
+    return I64
+
+
+def _cast_to(target: Scalar) -> TypeRule:
+    def rule(name: str, args: Sequence[Type]) -> Scalar:
+        if not isinstance(args[0], Scalar):
+            raise _mismatch(name, args)
+        return target
+
+    return rule
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def _row(
+    name: str, arity: int, rule: TypeRule, evaluate: Callable[..., Value], cost: int = CHEAP
+) -> Primitive:
+    primitive = Primitive(name, arity, rule, evaluate, cost)
+    PRIMITIVES[name] = primitive
+    return primitive
+
+
+def _through_double(function: Callable[[float], float]) -> Callable[[Value], Value]:
+    return lambda x: x.dtype.type(function(float(x)))
+
+
+def _lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    return math.lgamma(x)
+
+
+ADD = _row("add", 2, _number, np.add)
+SUB = _row("sub", 2, _number, np.subtract)
+MUL = _row("mul", 2, _number, np.multiply)
+DIV = _row("div", 2, _float, np.true_divide, DIVISION)
+FLOORDIV = _row("floordiv", 2, _number, np.floor_divide, DIVISION)
+MOD = _row("mod", 2, _number, np.remainder, DIVISION)
+POW = _row("pow", 2, _number, np.power, 2 * TRANSCENDENTAL)
+NEG = _row("neg", 1, _number, np.negative)
+ABS = _row("abs", 1, _number, np.absolute)
+MIN = _row("min", 2, _same, np.minimum)
+MAX = _row("max", 2, _same, np.maximum)
+
+SQRT = _row("sqrt", 1, _float, np.sqrt, DIVISION)
+EXP = _row("exp", 1, _float, np.exp, TRANSCENDENTAL)
+EXPM1 = _row("expm1", 1, _float, np.expm1, TRANSCENDENTAL)
+LOG = _row("log", 1, _float, np.log, TRANSCENDENTAL)
+LOG1P = _row("log1p", 1, _float, np.log1p, TRANSCENDENTAL)
+SIN = _row("sin", 1, _float, np.sin, TRANSCENDENTAL)
+COS = _row("cos", 1, _float, np.cos, TRANSCENDENTAL)
+TAN = _row("tan", 1, _float, np.tan, TRANSCENDENTAL)
+ARCSIN = _row("arcsin", 1, _float, np.arcsin, TRANSCENDENTAL)
+ARCCOS = _row("arccos", 1, _float, np.arccos, TRANSCENDENTAL)
+ARCTAN = _row("arctan", 1, _float, np.arctan, TRANSCENDENTAL)
+ARCTAN2 = _row("arctan2", 2, _float, np.arctan2, TRANSCENDENTAL)
+SINH = _row("sinh", 1, _float, np.sinh, TRANSCENDENTAL)
+COSH = _row("cosh", 1, _float, np.cosh, TRANSCENDENTAL)
+TANH = _row("tanh", 1, _float, np.tanh, TRANSCENDENTAL)
+ERF = _row("erf", 1, _float, _through_double(math.erf), TRANSCENDENTAL)
+LGAMMA = _row("lgamma", 1, _float, _through_double(_lgamma), 2 * TRANSCENDENTAL)
+FLOOR = _row("floor", 1, _float, np.floor)
+CEIL = _row("ceil", 1, _float, np.ceil)
+TRUNC = _row("trunc", 1, _float, np.trunc)
+IS_FINITE = _row("is_finite", 1, _float_test, np.isfinite)
+IS_NAN = _row("is_nan", 1, _float_test, np.isnan)
+
+LT = _row("lt", 2, _comparison, np.less)
+LE = _row("le", 2, _comparison, np.less_equal)
+EQ = _row("eq", 2, _comparison, np.equal)
+NE = _row("ne", 2, _comparison, np.not_equal)
+AND = _row("and", 2, _logical, np.logical_and)
+OR = _row("or", 2, _logical, np.logical_or)
+NOT = _row("not", 1, _logical, np.logical_not)
+SELECT = _row("select", 3, _select, lambda c, x, y: x if c else y)
+
+BIT_AND = _row("bit_and", 2, _integer, np.bitwise_and)
+BIT_OR = _row("bit_or", 2, _integer, np.bitwise_or)
+BIT_XOR = _row("bit_xor", 2, _integer, np.bitwise_xor)
+SHIFT_LEFT = _row("shift_left", 2, _integer, np.left_shift)
+SHIFT_RIGHT = _row("shift_right", 2, _integer, np.right_shift)
+
+ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
+STOP_GRADIENT = _row("stop_gradient", 1, _same, lambda x: x)
+
+CAST: dict[Scalar, Primitive] = {
+    scalar: _row(f"cast_{scalar}", 1, _cast_to(scalar), lambda x, d=dtype: x.astype(d))
+    for dtype, scalar in SCALARS.items()
+}
