@@ -1,0 +1,64 @@
+# A fresh machine needs python3 (3.11 or later) with its venv module, and make.  Everything else goes
+# into .venv, once: a stamp file for each set of extras remembers what is installed there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CODE := peffects tests examples benchmarks
+
+.PHONY: help demo test check format lint types imports coverage bench clean
+.NOTPARALLEL:
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(VENV)/.installed  ## train a mixture of experts on handwritten digits
+	$(BIN)/python examples/digits_mixture.py
+
+test: $(VENV)/.installed-test  ## all tests, doctests, examples and README snippets
+	$(BIN)/python -m pytest -q
+
+check: format lint types imports test  ## what CI runs
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check $(CODE)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check $(CODE)
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed-dev
+	$(BIN)/lint-imports --no-logo
+
+coverage: $(VENV)/.installed-dev  ## the tests again, measured; fails below the gate of setup.cfg
+	$(BIN)/python -m pytest -q --cov --cov-report=term-missing:skip-covered
+
+# With the peers of benchmarks/setup_peers.sh where somebody has made that environment.  Some machines
+# name a BLAS kernel in these two variables; numpy then is slower than it could be.
+bench: $(VENV)/.installed  ## benchmarks/bench_*.py, a table of ratios
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+	    $$(test -x .venv-peers/bin/python && echo .venv-peers || echo $(VENV))/bin/python benchmarks/run.py
+
+clean:  ## everything that make made
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .coverage .coverage.* out
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "peffects needs Python 3.11 or later")'
+	$(PYTHON) -m venv $(VENV)
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+$(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
+	$(INSTALL) .
+	touch $@
+
+$(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[test]'
+	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-dev: setup.cfg pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	touch $(VENV)/.installed $(VENV)/.installed-test $@

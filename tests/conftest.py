@@ -1,0 +1,66 @@
+"""What every test session needs: threads, a cache of its own, Hypothesis profiles, golden files.
+
+Set before anything imports numba: four threads, so that races and the order of combination are
+exercised on small machines too.  Compiled code goes to a directory that the session deletes, so no
+test is answered from an older session's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+os.environ["NUMBA_NUM_THREADS"] = "4"
+_CACHE_DIR = tempfile.mkdtemp(prefix="peffects-test-cache-")
+os.environ["PEFFECTS_CACHE_DIR"] = _CACHE_DIR
+
+GOLDEN_DIR = Path(__file__).parent / "golden"
+
+# "ci" is reproducible and blind to the clock; "search" looks for new counterexamples:
+# HYPOTHESIS_PROFILE=search make test
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--update-golden`."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files anew; review the difference like code",
+    )
+
+
+def pytest_unconfigure() -> None:
+    """Delete the session's cache of compiled code."""
+    shutil.rmtree(_CACHE_DIR, ignore_errors=True)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Compare a text with `tests/golden/<module>/<test>.txt`; `name` replaces `<test>`."""
+
+    def check(text: str, name: str = "") -> None:
+        file = name or request.node.name.replace("[", "-").rstrip("]").replace("/", "-")
+        path = GOLDEN_DIR / Path(request.node.path).stem / f"{file}.txt"
+        text = text.rstrip("\n") + "\n"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"no golden file {path}: write it with --update-golden"
+        assert text == path.read_text(), f"{path} differs; --update-golden accepts the new text"
+
+    return check
