@@ -1,0 +1,141 @@
+"""The public surface: six import paths, each with an explicit, sorted and documented `__all__`."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import itertools
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PUBLIC_PATHS = (
+    "peffects",
+    "peffects.ad",
+    "peffects.applicative",
+    "peffects.handlers",
+    "peffects.mypy_plugin",
+    "peffects.parallel",
+)
+
+public_paths = pytest.mark.parametrize("path", PUBLIC_PATHS)
+
+
+def public(path: str) -> tuple[ModuleType, list[str]]:
+    module = importlib.import_module(path)
+    return module, list(module.__all__)
+
+
+def order_of(name: str) -> tuple[object, ...]:
+    """Ruff's order (RUF022): CONSTANTS, Classes, everything else; numbers by their value."""
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
+    parts = re.split(r"(\d+)", name)
+    return kind, [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def statements(tree: ast.Module) -> list[ast.stmt]:
+    """The statements of a module, those inside `if` (MYPY, TYPE_CHECKING) and `try` too."""
+    found, pending = [], list(tree.body)
+    while pending:
+        node = pending.pop(0)
+        found.append(node)
+        if isinstance(node, ast.If | ast.Try):
+            pending = [*node.body, *node.orelse, *pending]
+    return found
+
+
+@cache
+def documented_values() -> frozenset[str]:
+    """Names assigned at the top of a module and followed by a string that documents them."""
+    names = set()
+    for file in (ROOT / "peffects").rglob("*.py"):
+        nodes = statements(ast.parse(file.read_text()))
+        for node, after in itertools.pairwise(nodes):
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(names)
+
+
+def is_documented(name: str, value: object) -> bool:
+    if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):
+        return bool(inspect.cleandoc(value.__doc__ or ""))
+    return name in documented_values()
+
+
+@public_paths
+def test_every_name_exists(path: str) -> None:
+    module, names = public(path)
+    assert [name for name in names if not hasattr(module, name)] == []
+
+
+@public_paths
+def test_names_are_sorted_and_unique(path: str) -> None:
+    _, names = public(path)
+    assert names == sorted(set(names), key=order_of)
+
+
+@public_paths
+def test_every_name_is_documented(path: str) -> None:
+    module, names = public(path)
+    assert [name for name in names if not is_documented(name, getattr(module, name))] == []
+
+
+@public_paths
+def test_module_is_documented(path: str) -> None:
+    assert importlib.import_module(path).__doc__
+
+
+def test_every_name_has_one_home() -> None:
+    homes = Counter(name for path in PUBLIC_PATHS for name in public(path)[1])
+    assert [name for name, count in homes.items() if count > 1] == []
+
+
+@public_paths
+def test_shop_window_holds_nothing_but_names(path: str) -> None:
+    """A docstring, imports, `__all__`, and `__getattr__` where loading is lazy: no logic."""
+    module, names = public(path)
+    file = Path(inspect.getfile(module))
+    if file.name != "__init__.py":
+        return
+    imported = set()
+    for node in statements(ast.parse(file.read_text())):
+        match node:
+            case ast.Import(aliases) | ast.ImportFrom(_, aliases, _):
+                if getattr(node, "module", None) not in {"__future__", "typing"}:
+                    imported |= {alias.asname or alias.name for alias in aliases}
+            case ast.FunctionDef(name):
+                assert name in {"__getattr__", "__dir__"}
+            case ast.Assign([ast.Name(name)]) | ast.AnnAssign(ast.Name(name)):
+                assert re.fullmatch(r"__\w+__|_[A-Z_]+", name)
+            case ast.Expr(ast.Constant()) | ast.If(ast.Name("TYPE_CHECKING")):
+                pass
+            case _:
+                pytest.fail(f"{file.name}:{node.lineno} is logic in a shop window")
+    assert {name for name in imported if not name.startswith("_")} <= set(names)
+
+
+def test_mypy_sees_the_same_names(tmp_path: Path) -> None:
+    program = "".join(
+        f"from {path} import {name} as _{number}_{name}\n"
+        for number, path in enumerate(PUBLIC_PATHS)
+        for name in public(path)[1]
+    )
+    (tmp_path / "all_names.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "all_names.py")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
