@@ -84,7 +84,7 @@ def test_doctor_survives_missing_packages(
     def nothing(package: str) -> str:
         raise metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(cli.metadata, "version", nothing)
+    monkeypatch.setattr(metadata, "version", nothing)
     assert cli.main(["doctor"]) == 1
     found = {name: value.strip() for name, value in facts(capsys.readouterr().out).items()}
     assert found["numba"] == found["numpy"] == "not installed"
