@@ -1,8 +1,9 @@
 """The command line: `python -m peffects explain PE104` and `python -m peffects doctor`.
 
-`explain` prints the page of an error, which is the docstring of its class in `errors.py`.  `doctor`
-prints what a bug report needs: versions, cores, threading layer, cache.  Exit status: 0 all is well,
-1 `doctor` misses a package that peffects needs, 2 the question was not understood.  Layer 9.
+`explain` prints the page of an error, which is the docstring of its class in `errors.py`.
+`doctor` prints what a bug report needs: versions, cores, threading layer, cache.  Exit status:
+0 all is well, 1 `doctor` misses a package that peffects needs, 2 the question was not understood.
+Layer 9.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def _facts() -> Iterator[tuple[str, str]]:
     for package in _REQUIRED + _OPTIONAL:
         yield package, _version(package, absent=_ABSENT)
     yield "cores", _cores()
+    yield "cache", _cache()
 
 
 def _version(package: str, *, absent: str) -> str:
@@ -94,6 +96,20 @@ def _version(package: str, *, absent: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return absent
+
+
+def _cache() -> str:
+    """Where compiled kernels are kept and how much there is."""
+    try:
+        # Only `doctor` needs parts of the compiler, and it must run where they are broken.
+        from peffects.codegen import cache
+    except ImportError as error:
+        return f"unknown: {error}"
+    place = cache.directory()
+    if place is None:
+        return "off"
+    sizes = [entry.bytes for entry in cache.entries()]
+    return f"{place} (entries: {len(sizes)}, {sum(sizes) / 2**20:.1f} MiB)"
 
 
 def _cores() -> str:

@@ -78,6 +78,32 @@ def test_doctor_prints_versions_and_cores() -> None:
     assert int(found["cores"].split(",")[0]) >= 1
 
 
+def test_doctor_tells_the_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
+    (tmp_path / "0123.kernels").write_bytes(bytes(3 * 2**20))
+    assert cli.main(["doctor"]) == 0
+    assert f"{tmp_path} (entries: 1, 3.0 MiB)" in capsys.readouterr().out
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", "")
+    assert cli.main(["doctor"]) == 0
+    assert facts(capsys.readouterr().out)["cache"].strip() == "off"
+
+
+def test_doctor_survives_a_broken_compiler() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['llvmlite.binding'] = None\n"
+        "from peffects.cli import main\n"
+        "sys.exit(main(['doctor']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert facts(done.stdout)["cache"].strip().startswith("unknown: import of llvmlite.binding")
+
+
 def test_doctor_survives_missing_packages(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

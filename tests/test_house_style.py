@@ -24,6 +24,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "common", "misc"}
 # What may be imported inside a function, where, and why.
 LATE_IMPORTS = {
     ("numba", "peffects/codegen/"): "the import takes longer than many programs; see codegen",
+    ("peffects", "peffects/cli.py"): "`doctor` must run where the compiler's parts are broken",
 }
 # Where everything may be caught, and why.
 CATCH_ALLS: dict[str, str] = {}
