@@ -9,7 +9,7 @@ User arithmetic keeps IEEE order and rounding.  Only `reduce_*` and `contract_mu
 peffects' own reductions, allow LLVM to reorder: their order is unspecified to begin with.
 
 Imports numba: only `loader.py` and generated source import this module.  The layout of the reserved
-slots is told in `loops.py`.  `ABI_VERSION` is part of every cache key: raise it with each change here.
+slots is told in `loops.py`.  The text of this module is part of every cache key.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numba.extending import intrinsic
 from peffects.codegen.loops import (
     CANCEL_SLOT,
     CHUNKS_SLOT,
+    FAILED_SLOT,
     STATUS_FIELDS,
     STATUS_SLOT,
     TICK_STRIDE,
@@ -33,7 +34,6 @@ from peffects.codegen.loops import (
 )
 
 __all__ = [
-    "ABI_VERSION",
     "DTYPES",
     "MOST_SCOPES",
     "NO_SCOPE",
@@ -53,8 +53,6 @@ __all__ = [
     "store",
     "tick",
 ]
-
-ABI_VERSION = 1
 
 DTYPES = (
     "float64",
@@ -283,6 +281,8 @@ def fail(typingctx, frame, chunk, number, index, value, size):  # type: ignore[n
         )
         for field, word in enumerate([builder.add(number, _I64(1)), *operands]):
             builder.store(word, builder.gep(record, [_I64(field)]))
+        failed = _element(builder, "int64", frame, _I64(FAILED_SLOT))
+        builder.store_atomic(_I64(1), failed, "monotonic", 8)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 6), codegen

@@ -1,10 +1,10 @@
 """Loop programs: what lowering hands to the launcher, as plain data.
 
 A `LoopProgram` is a straight list of stages that run one after the other over one *frame*, a C
-contiguous int64 array whose elements are called slots.  A slot holds a size, a scalar value (its bits
-in the low bytes) or the address of a buffer.  A stage names a compiled kernel, `void(int64 chunk,
-int64 frame_address)` in the C calling convention, and says over how many iterations it runs and into
-how many chunks these are cut.  Kernels reach everything through the frame: `intrinsics.py` has the
+contiguous int64 array whose elements are called slots.  A slot holds a size, a scalar value (in the
+low bytes) or the address of a buffer.  A stage names a compiled kernel, a C function
+`void(int64 chunk, int64 frame_address)`, and says over how many iterations it runs and into how many
+chunks these are cut.  Kernels reach everything through the frame: `intrinsics.py` has the
 accessors, among them those of the reserved slots, whose layout is told here and nowhere else.
 
 Sizes, chunks and strategies are functions of the program and of sizes, never of timing or of the
@@ -25,6 +25,7 @@ from peffects.source import UNKNOWN, SrcInfo
 __all__ = [
     "CANCEL_SLOT",
     "CHUNKS_SLOT",
+    "FAILED_SLOT",
     "FIRST_FREE_SLOT",
     "FREE",
     "MOST_FREE_CHUNKS",
@@ -32,6 +33,7 @@ __all__ = [
     "NO_SLOT",
     "PARTIALS_BYTES",
     "REDUCING",
+    "RAISED",
     "SERIAL",
     "STATUS_FIELDS",
     "STATUS_SLOT",
@@ -75,11 +77,15 @@ CHUNKS_SLOT = 3
 """Number of chunks of the running stage."""
 TRIP_SLOT = 4
 """Number of iterations of the running stage; chunk c of n runs [trip*c//n, trip*(c+1)//n)."""
+FAILED_SLOT = 5
+"""Becomes nonzero when a chunk fails."""
 FIRST_FREE_SLOT = 8
 """Slots below this one belong to the launcher; programs use this one and those that follow."""
 NO_SLOT = -1
 
 STATUS_FIELDS = 4
+RAISED = -1
+"""In the first field of a status record: the kernel raised, which is a bug of ours."""
 TICK_STRIDE = 8
 """Distance of two chunks' tick counters in int64: a cache line each, so counting is not shared."""
 
@@ -186,8 +192,8 @@ class Launch:
 
     `buffers` are those first needed here, allocated just before.  `work_ns` estimates the work of
     the whole stage in nanoseconds of one thread.  `chunks_slot` keeps the number of chunks for the
-    later stages that combine partial results.  A stage of no iterations still runs its kernel, once,
-    with one empty chunk, so that kernels can initialise what they accumulate into.
+    later stages that combine partial results.  A stage of no iterations still runs its kernel,
+    once, with one empty chunk, so that kernels can initialise what they accumulate into.
     """
 
     kernel: str
