@@ -75,7 +75,123 @@ def error_classes() -> Iterator[type[PeffectsError]]:
 # --- PE3xx: derivatives ------------------------------------------------------------------------
 
 
+class NotDifferentiableError(PeffectsError):
+    """A derivative was asked for through something that has none, or none that peffects knows.
+
+    Wrong: the length of a `while` loop depends on its own values, so reverse mode cannot run it back.
+
+        while error > 1e-6:
+            x = x - f(x) / df(x)
+
+    Right: a bound on the number of steps, as a `range` loop with a carried value.
+
+        for _ in range(20):
+            x = x - f(x) / df(x)
+    """
+
+    code = "PE301"
+
+
+class LinearityError(PeffectsError):
+    """A function that is declared linear is not: it spends a linear value non-linearly.
+
+    Wrong: `pe.transpose(lambda x: x * x, ...)`: x is spent twice in one product.
+    Right: `pe.transpose(lambda x: 2.0 * x, ...)`.
+    """
+
+    code = "PE302"
+
+
+class GradientMismatchError(PeffectsError, AssertionError):
+    """`check_grads` found that derivatives disagree with each other or with finite differences.
+
+    It is raised for wrong custom rules, and at points where a function is not smooth: check the
+    gradient away from kinks and ties, where finite differences mean something.
+    """
+
+    code = "PE303"
+
+
+class DerivativeArgumentError(PeffectsError, TypeError):
+    """A derivative was asked for with respect to an argument, or of a result, that cannot have one.
+
+    Wrong: `pe.grad(f, argnums=2)(x, y)`; or the gradient of a function that returns an array.
+    Right: `pe.grad(f, argnums=1)(x, y)`; for an array-valued f, `pe.vjp` or `pe.jvp`.
+    """
+
+    code = "PE304"
+
+
 # --- PE4xx: while compiled code runs -----------------------------------------------------------
+
+
+class BoundsError(PeffectsError, IndexError):
+    """An index lies outside the index set of the table that it is used on.
+
+    Wrong, for a table x of 10 numbers:
+
+        pe.table(lambda i: x[i + 1], over=10)          # i + 1 reaches 10
+
+    Right: `over=9`, or a clamped index `x[min(i + 1, 9)]`.  The message has the index, the size and
+    the iteration; `pe.unchecked(x)[i]` leaves the test out where you know better.
+    """
+
+    code = "PE401"
+
+
+class DivisionError(PeffectsError, ZeroDivisionError):
+    """An integer was divided by zero.
+
+    Wrong:
+
+        pe.table(lambda i: n[i] // d[i])               # some d[i] is 0
+
+    Right: `n[i] // d[i] if d[i] != 0 else 0`.  Floats follow IEEE 754 and give inf or nan instead.
+    """
+
+    code = "PE403"
+
+
+class ValueRangeError(PeffectsError, ValueError):
+    """A number is outside the range that its use allows.
+
+    Wrong:
+
+        pe.set_threads(0)
+        kernel(np.int8, 300)                           # 300 is no int8
+
+    Right: a number in the range that the message tells.
+    """
+
+    code = "PE404"
+
+
+class LaunchTimeoutError(PeffectsError, TimeoutError):
+    """A compiled loop ran longer than `timeout_s` allows; it was stopped and has no result.
+
+    Wrong:
+
+        with launch_options(timeout_s=1.0):
+            simulate(steps=10**9)                      # takes minutes
+
+    Right: a longer `timeout_s`, or less work.
+    """
+
+    code = "PE405"
+
+
+class AllocationError(PeffectsError, MemoryError):
+    """A table that a kernel needs cannot be allocated: too large, or of negative size.
+
+    Wrong, for 10**6 points x:
+
+        pe.table(lambda i, j: abs(x[i] - x[j]))        # 8 TB
+
+    Right: reduce where you make it, `pe.table(lambda i: pe.sum(lambda j: abs(x[i] - x[j])))`, or
+    work on parts.
+    """
+
+    code = "PE406"
 
 
 # --- PE9xx: our own mistakes -------------------------------------------------------------------
