@@ -1,0 +1,208 @@
+"""The launcher: the only way in which compiled loops run.
+
+An `Executable` is a loop program with its machine code.  Calling it fills a frame, runs the stages and
+gives the results.  Work estimated under 5 ms runs in the calling thread.  Longer work of the main
+thread, and any launch with a progress callback or a timeout, runs in a helper thread while the caller
+waits in steps: Ctrl-C, the callback's exceptions and the timeout set the cancel flag, which kernels
+poll, and leave when the kernels have returned.  Launches may be concurrent and nested.
+
+Read `loops.py` for the data, `plan.py` for how a stage runs, `driver.py` for threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from peffects.codegen import workers
+from peffects.codegen.driver import thread_count
+from peffects.codegen.loader import Module
+from peffects.codegen.loops import TICK_STRIDE, TRIP_SLOT, HostLoop, LoopProgram, Stage
+from peffects.codegen.plan import (
+    input_writer,
+    output_reader,
+    runnable,
+    size_function,
+    work_estimate,
+)
+from peffects.codegen.workspace import Workspace
+from peffects.errors import LaunchTimeoutError
+
+__all__ = ["Executable", "LaunchOptions", "Progress", "launch_options"]
+
+_LONG_NS = 5_000_000
+"""Work from here on can be interrupted: a helper thread costs 1 or 2 % of it."""
+_STEP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a launch is: the fraction of its estimated work, and the running kernel."""
+
+    fraction: float
+    elapsed_s: float
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What `launch_options` sets."""
+
+    progress: Callable[[Progress], None] | None = None
+    timeout_s: float | None = None
+
+
+_NO_OPTIONS = LaunchOptions()
+_options: ContextVar[LaunchOptions] = ContextVar("peffects_launch_options", default=_NO_OPTIONS)
+
+
+@contextmanager
+def launch_options(
+    *, progress: Callable[[Progress], None] | None = None, timeout_s: float | None = None
+) -> Iterator[None]:
+    """Watch the launches made in this context.
+
+    `progress` is called in the launching thread, about every 50 ms and when a launch has ended; what it
+    raises stops the launch.  `timeout_s` is for each launch; a longer one raises LaunchTimeoutError.
+    What is not given is inherited from the context around.
+    """
+    outer = _options.get()
+    chosen = LaunchOptions(
+        outer.progress if progress is None else progress,
+        outer.timeout_s if timeout_s is None else timeout_s,
+    )
+    token = _options.set(chosen)
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+class Executable:
+    """A loop program with its machine code, to be called any number of times, by any thread."""
+
+    __slots__ = (
+        "_estimate",
+        "_idle",
+        "_most_chunks",
+        "_readers",
+        "_stages",
+        "_writers",
+        "module",
+        "program",
+    )
+
+    def __init__(self, program: LoopProgram, module: Module) -> None:
+        self.program = program
+        self.module = module
+        self._writers = [input_writer(kind) for kind in program.inputs]
+        self._readers = [output_reader(kind) for kind in program.outputs]
+        self._stages = [runnable(stage, module.addresses, program) for stage in program.stages]
+        self._estimate = size_function(work_estimate(program.stages))
+        self._most_chunks = _most_chunks(program.stages)
+        self._idle: list[Workspace] = []
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """Run the program on the values of its inputs; give those of its outputs.
+
+        Raises what a failing iteration failed with, the first in index order.
+        """
+        idle = self._idle
+        try:
+            workspace = idle.pop()
+        except IndexError:
+            workspace = Workspace(self.program.slots, self._most_chunks)
+        for write, value in zip(self._writers, values, strict=True):
+            write(workspace, value)
+        workspace.inputs = values
+        workspace.threads = thread_count()
+        options = _options.get()
+        try:
+            if options is _NO_OPTIONS and (
+                self._estimate(workspace.words) < _LONG_NS or not _in_main_thread()
+            ):
+                self._run(workspace)
+            else:
+                self._run_watched(workspace, options)
+        except BaseException:
+            workspace.words[workspace.cancel_at] = 1
+            raise
+        results = tuple([read(workspace) for read in self._readers])
+        workspace.held.clear()
+        workspace.inputs = ()
+        idle.append(workspace)  # not after an exception: helpers may still use it
+        return results
+
+    def _run(self, workspace: Workspace) -> None:
+        for stage in self._stages:
+            stage.run(workspace)
+
+    def _run_watched(self, workspace: Workspace, options: LaunchOptions) -> None:
+        """Run in a helper thread, so that this one can react while kernels run."""
+        workspace.watched = True
+        workspace.done_ns = workspace.stage_ns = 0
+        start = time.perf_counter()
+        total = self._estimate(workspace.words)
+        job = workers.start(lambda: self._run(workspace))
+        try:
+            while not job.wait(_step(options, start)):
+                self._check(workspace, options, start, total)
+        except BaseException:
+            workspace.words[workspace.cancel_at] = 1  # kernels return soon
+            job.wait()  # a second Ctrl-C leaves at once; the job holds its memory
+            raise
+        if job.error is not None:
+            error, job.error = job.error, None
+            raise error
+        workspace.watched = False
+        if options.progress is not None:
+            options.progress(Progress(1.0, time.perf_counter() - start, workspace.kernel))
+
+    def _check(
+        self, workspace: Workspace, options: LaunchOptions, start: float, total: int
+    ) -> None:
+        """Call back, and raise when time is up."""
+        elapsed = time.perf_counter() - start
+        if options.timeout_s is not None and elapsed >= options.timeout_s:
+            raise LaunchTimeoutError(
+                f"The compiled loops of {self.program.name} ran longer than "
+                f"{options.timeout_s:g} s and were stopped in {workspace.kernel}.",
+                at=self.program.at,
+                fix="Allow more with launch_options(timeout_s=...), or do less work.",
+            )
+        if options.progress is not None:
+            options.progress(Progress(_fraction(workspace, total), elapsed, workspace.kernel))
+
+
+def _most_chunks(stages: Sequence[Stage]) -> int:
+    return max(
+        (
+            _most_chunks(stage.stages) if isinstance(stage, HostLoop) else stage.chunks.most
+            for stage in stages
+        ),
+        default=1,
+    )
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _step(options: LaunchOptions, start: float) -> float:
+    """How long to wait before looking again."""
+    if options.timeout_s is None:
+        return _STEP_S
+    return min(max(options.timeout_s - (time.perf_counter() - start), 0.0), _STEP_S)
+
+
+def _fraction(workspace: Workspace, total: int) -> float:
+    """Finished stages and the finished iterations of the running one; an estimate, at most 1."""
+    trip = max(workspace.words[TRIP_SLOT], 1)
+    ticks = int(workspace.ticks[::TICK_STRIDE].sum())
+    done = workspace.done_ns + workspace.stage_ns * min(ticks / trip, 1.0)
+    return min(done / max(total, 1), 1.0)
