@@ -88,6 +88,7 @@ def _facts() -> Iterator[tuple[str, str]]:
     for package in _REQUIRED + _OPTIONAL:
         yield package, _version(package, absent=_ABSENT)
     yield "cores", _cores()
+    yield "threads", _threads()
     yield "cache", _cache()
 
 
@@ -98,11 +99,23 @@ def _version(package: str, *, absent: str) -> str:
         return absent
 
 
+def _threads() -> str:
+    """How many threads run compiled loops, and by which means."""
+    try:
+        # Only `doctor` needs parts of the compiler, and it must run where they are broken.
+        from peffects.codegen import driver
+    except ImportError as error:
+        return f"unknown: {error}"
+    try:
+        return f"{driver.thread_count()} ({driver.threading_layer()})"
+    except PeffectsError as error:
+        return f"unknown: {error.what} {error.fix}"
+
+
 def _cache() -> str:
     """Where compiled kernels are kept and how much there is."""
     try:
-        # Only `doctor` needs parts of the compiler, and it must run where they are broken.
-        from peffects.codegen import cache
+        from peffects.codegen import cache  # late for the same reason
     except ImportError as error:
         return f"unknown: {error}"
     place = cache.directory()

@@ -1,8 +1,9 @@
 """What every test session needs: threads, a cache of its own, Hypothesis profiles, golden files.
 
 Set before anything imports numba: four threads, so that races and the order of combination are
-exercised on small machines too.  Compiled code goes to a directory that the session deletes, so no
-test is answered from an older session's cache.
+exercised on small machines too (a run with another PEFFECTS_NUM_THREADS must pass as well).
+Compiled code goes to a directory that the session deletes, so no test is answered from an older
+session's cache.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import hypothesis
 import pytest
 
 os.environ["NUMBA_NUM_THREADS"] = "4"
+os.environ.setdefault("PEFFECTS_NUM_THREADS", "4")
 _CACHE_DIR = tempfile.mkdtemp(prefix="peffects-test-cache-")
 os.environ["PEFFECTS_CACHE_DIR"] = _CACHE_DIR
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -76,6 +77,7 @@ def test_doctor_prints_versions_and_cores() -> None:
     assert found["numba"] == metadata.version("numba")
     assert found["python"].startswith(".".join(map(str, sys.version_info[:2])))
     assert int(found["cores"].split(",")[0]) >= 1
+    assert found["threads"].startswith(f"{os.environ['PEFFECTS_NUM_THREADS']} (")
 
 
 def test_doctor_tells_the_cache(
@@ -93,7 +95,7 @@ def test_doctor_tells_the_cache(
 def test_doctor_survives_a_broken_compiler() -> None:
     program = (
         "import sys\n"
-        "sys.modules['llvmlite.binding'] = None\n"
+        "sys.modules['llvmlite.binding'] = sys.modules['llvmlite'] = None\n"
         "from peffects.cli import main\n"
         "sys.exit(main(['doctor']))"
     )
@@ -101,7 +103,16 @@ def test_doctor_survives_a_broken_compiler() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert facts(done.stdout)["cache"].strip().startswith("unknown: import of llvmlite.binding")
+    found = facts(done.stdout)
+    assert found["cache"].strip().startswith("unknown: ")
+    assert found["threads"].strip().startswith("unknown: ")
+
+
+def test_doctor_names_a_setting_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEFFECTS_NUM_THREADS", "many")
+    done = python_m("doctor")
+    assert done.returncode == 0, done.stderr
+    assert facts(done.stdout)["threads"].strip().startswith("unknown: ")
 
 
 def test_doctor_survives_missing_packages(
