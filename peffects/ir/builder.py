@@ -34,6 +34,7 @@ from peffects.ir.syntax import (
     Ref,
     Scalar,
     Table,
+    Type,
     Var,
     WithAcc,
 )
@@ -108,7 +109,9 @@ class Builder:
         """`table[indices]`."""
         return self.emit(Index(table, indices, bounds), (table.name,))[0]
 
-    def loop(self, binders: Sequence[Var], body: Block, names: Sequence[str] = ()) -> tuple[Var, ...]:
+    def loop(
+        self, binders: Sequence[Var], body: Block, names: Sequence[str] = ()
+    ) -> tuple[Var, ...]:
         """A parallel loop."""
         return self.emit(For(tuple(binders), body), names)
 
@@ -130,3 +133,12 @@ class Builder:
         outer = self.nested()
         outer.loop(binders, inner.block())
         return self.emit(WithAcc((ref,), outer.block()), ("sum",))[0]
+
+
+def zeros(b: Builder, t: Type) -> Atom:
+    """A zero of a scalar type, or a table of zeros."""
+    if isinstance(t, Table):
+        binders = tuple(Var("i", Idx(dim)) for dim in t.dims)
+        return b.loop(binders, Block((), (lit_like(0.0, t.elem),)), ("zeros",))[0]
+    assert isinstance(t, Scalar)
+    return lit_like(0.0, t)

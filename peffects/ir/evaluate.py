@@ -96,7 +96,9 @@ def evaluate(
     """Run `program` on arrays and numbers; raises what its checks raise, at the user's line."""
     values = [_argument(var, arg) for var, arg in zip(program.params, args, strict=True)]
     env = dict(zip(program.params, values, strict=True))
-    scalars = {v: int(x) for v, x in env.items() if isinstance(v.type, Scalar) and x.dtype.kind in "iu"}
+    scalars = {
+        v: int(x) for v, x in env.items() if isinstance(v.type, Scalar) and x.dtype.kind in "iu"
+    }
     sizes = bind_sizes(program, [value.shape for value in values], scalars)
     env.update({var: np.int64(size) for var, size in sizes.items()})
     return _Evaluator(env, order, work or Work()).block(program.body)
@@ -201,9 +203,7 @@ class _Evaluator:
     def fold(self, fold: Fold, binding: Binding) -> tuple[Value, ...]:
         size = self.size(set_of(fold.binder).size)
         state, count = self.atoms(fold.inits), len(fold.carries)
-        outputs = [
-            self.empty_table((size,), atom) for atom in fold.body.results[count:]
-        ]
+        outputs = [self.empty_table((size,), atom) for atom in fold.body.results[count:]]
         for i in range(size - 1, -1, -1) if fold.reverse else range(size):
             self.env[fold.binder] = np.int64(i)
             self.env.update(zip(fold.carries, state, strict=True))

@@ -1,0 +1,263 @@
+"""The derivative of each primitive: its tangent as a linear function of its operands' tangents.
+
+A rule gets a builder `b` for nonlinear coefficients and linear operations alike, the operands, the
+result and the operands' tangents (None is a tangent that is zero for certain), and gives the
+result's tangent.  Linear operations are add, sub, neg, mul by a coefficient, div by a coefficient,
+select by a nonlinear condition, and casts between floats: those that `transpose_rules.py` knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from peffects.ir import primitives as p
+from peffects.ir.builder import Builder, lit_like
+from peffects.ir.primitives import Primitive
+from peffects.ir.rules import RuleTable
+from peffects.ir.syntax import Atom, Lit, Scalar
+
+Tangent: TypeAlias = Atom | None
+Rule: TypeAlias = Callable[[Builder, tuple[Atom, ...], Atom, tuple[Tangent, ...]], Tangent]
+
+linearize_rules: RuleTable[Rule] = RuleTable("linearize")
+
+Partial: TypeAlias = Callable[[Builder, tuple[Atom, ...], Atom], Atom]
+"""A partial derivative: emits what it computes into the builder."""
+
+
+def constant(like: Atom, value: float) -> Lit:
+    """A literal of the float type of `like`."""
+    assert isinstance(like.type, Scalar)
+    return lit_like(value, like.type)
+
+
+def add_tangents(b: Builder, x: Tangent, y: Tangent) -> Tangent:
+    """The sum of two tangents."""
+    if x is None or y is None:
+        return y if x is None else x
+    return b.prim(p.ADD, x, y, name="dt")
+
+
+def _scale(b: Builder, coefficient: Atom, tangent: Atom) -> Atom:
+    return b.prim(p.MUL, coefficient, tangent, name="dt")
+
+
+def register_partials(op: Primitive, *partials: Partial) -> None:
+    """The rule `d op(x..) = sum of partial_i(x..) * dx_i`; only needed partials are computed."""
+
+    def rule(
+        b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+    ) -> Tangent:
+        total: Tangent = None
+        for partial, tangent in zip(partials, tangents, strict=True):
+            if tangent is not None:
+                total = add_tangents(b, total, _scale(b, partial(b, args, out), tangent))
+        return total
+
+    linearize_rules.register(op)(rule)
+
+
+# --- linear operations -----------------------------------------------------------------------------
+
+
+@linearize_rules.register(p.ADD)
+def add_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """d(x + y) = dx + dy."""
+    return add_tangents(b, *tangents)
+
+
+@linearize_rules.register(p.SUB)
+def sub_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """d(x - y) = dx - dy."""
+    dx, dy = tangents
+    if dy is None:
+        return dx
+    if dx is None:
+        return b.prim(p.NEG, dy, name="dt")
+    return b.prim(p.SUB, dx, dy, name="dt")
+
+
+@linearize_rules.register(p.NEG)
+def neg_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """d(-x) = -dx."""
+    (dx,) = tangents
+    return None if dx is None else b.prim(p.NEG, dx, name="dt")
+
+
+@linearize_rules.register(p.DIV)
+def div_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """d(x / y) = (dx - (x / y) dy) / y."""
+    (_, y), (dx, dy) = args, tangents
+    if dy is not None:
+        drop = _scale(b, out, dy)
+        dx = b.prim(p.NEG, drop, name="dt") if dx is None else b.prim(p.SUB, dx, drop, name="dt")
+    return None if dx is None else b.prim(p.DIV, dx, y, name="dt")
+
+
+@linearize_rules.register(p.SELECT)
+def select_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """The tangent of the side that is chosen."""
+    return _choose(b, args[0], tangents[1], tangents[2], out)
+
+
+@linearize_rules.register(p.MIN)
+def min_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """The tangent of the smaller operand; of the first, when they are equal."""
+    return _choose(b, b.prim(p.LE, args[0], args[1]), tangents[0], tangents[1], out)
+
+
+@linearize_rules.register(p.MAX)
+def max_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """The tangent of the larger operand; of the first, when they are equal."""
+    return _choose(b, b.prim(p.LE, args[1], args[0]), tangents[0], tangents[1], out)
+
+
+def _choose(b: Builder, pred: Atom, x: Tangent, y: Tangent, like: Atom) -> Tangent:
+    if x is None and y is None:
+        return None
+    zero = constant(like, 0.0)
+    left, right = zero if x is None else x, zero if y is None else y
+    return b.prim(p.SELECT, pred, left, right, name="dt")
+
+
+@linearize_rules.register(*(op for scalar, op in p.CAST.items() if scalar.is_float))
+def cast_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """A cast between float types is linear."""
+    (dx,) = tangents
+    assert isinstance(out.type, Scalar)
+    return None if dx is None else b.prim(p.CAST[out.type], dx, name="dt")
+
+
+@linearize_rules.register(p.STOP_GRADIENT)
+def stop_gradient_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """Zero: that is what it is for."""
+    return None
+
+
+# --- partial derivatives ---------------------------------------------------------------------------
+
+
+def _pow_base(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """y x^(y-1), and 0 where y = 0, since x^0 is constant even at x = 0."""
+    x, y = args
+    zero, one = constant(x, 0.0), constant(x, 1.0)
+    slope = b.prim(p.MUL, y, b.prim(p.POW, x, b.prim(p.SUB, y, one)))
+    return b.prim(p.SELECT, b.prim(p.EQ, y, zero), zero, slope)
+
+
+def _pow_exponent(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """x^y log x, whose limit at x = 0 is 0 for the y > 0 where x^y is finite."""
+    x, _ = args
+    at_zero = b.prim(p.EQ, x, constant(x, 0.0))
+    base = b.prim(p.SELECT, at_zero, constant(x, 1.0), x)
+    return b.prim(p.MUL, out, b.prim(p.LOG, base))
+
+
+def _sign(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """-1, 0 or 1: at 0, the middle of the subgradients."""
+    (x,) = args
+    zero, one = constant(x, 0.0), constant(x, 1.0)
+    positive = b.prim(p.SELECT, b.prim(p.LT, zero, x), one, zero)
+    return b.prim(p.SELECT, b.prim(p.LT, x, zero), constant(x, -1.0), positive)
+
+
+def _square(b: Builder, x: Atom) -> Atom:
+    return b.prim(p.MUL, x, x)
+
+
+def _one_minus(b: Builder, x: Atom) -> Atom:
+    return b.prim(p.SUB, constant(x, 1.0), x)
+
+
+def _one_plus(b: Builder, x: Atom) -> Atom:
+    return b.prim(p.ADD, constant(x, 1.0), x)
+
+
+def _over(b: Builder, value: float, x: Atom) -> Atom:
+    return b.prim(p.DIV, constant(x, value), x)
+
+
+def _minus(b: Builder, x: Atom) -> Atom:
+    return b.prim(p.NEG, x)
+
+
+def _erf_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """2 / sqrt(pi) * exp(-x^2)."""
+    bell = b.prim(p.EXP, _minus(b, _square(b, args[0])))
+    return b.prim(p.MUL, constant(out, 2.0 / math.sqrt(math.pi)), bell)
+
+
+def _squared_radius(b: Builder, args: tuple[Atom, ...]) -> Atom:
+    return b.prim(p.ADD, _square(b, args[0]), _square(b, args[1]))
+
+
+def _mod_divisor(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """x % y = x - y floor(x / y), whose floor is constant almost everywhere."""
+    x, y = args
+    return _minus(b, b.prim(p.FLOORDIV, x, y))
+
+
+register_partials(p.MUL, lambda b, a, out: a[1], lambda b, a, out: a[0])
+register_partials(p.POW, _pow_base, _pow_exponent)
+register_partials(p.MOD, lambda b, a, out: constant(out, 1.0), _mod_divisor)
+register_partials(p.ABS, _sign)
+register_partials(p.SQRT, lambda b, a, out: _over(b, 0.5, out))
+register_partials(p.EXP, lambda b, a, out: out)
+register_partials(p.EXPM1, lambda b, a, out: b.prim(p.EXP, a[0]))
+register_partials(p.LOG, lambda b, a, out: _over(b, 1.0, a[0]))
+register_partials(p.LOG1P, lambda b, a, out: _over(b, 1.0, _one_plus(b, a[0])))
+register_partials(p.SIN, lambda b, a, out: b.prim(p.COS, a[0]))
+register_partials(p.COS, lambda b, a, out: _minus(b, b.prim(p.SIN, a[0])))
+register_partials(p.TAN, lambda b, a, out: _one_plus(b, _square(b, out)))
+register_partials(
+    p.ARCSIN, lambda b, a, out: _over(b, 1.0, b.prim(p.SQRT, _one_minus(b, _square(b, a[0]))))
+)
+register_partials(
+    p.ARCCOS, lambda b, a, out: _over(b, -1.0, b.prim(p.SQRT, _one_minus(b, _square(b, a[0]))))
+)
+register_partials(p.ARCTAN, lambda b, a, out: _over(b, 1.0, _one_plus(b, _square(b, a[0]))))
+register_partials(
+    p.ARCTAN2,
+    lambda b, a, out: b.prim(p.DIV, a[1], _squared_radius(b, a)),
+    lambda b, a, out: b.prim(p.DIV, _minus(b, a[0]), _squared_radius(b, a)),
+)
+register_partials(p.SINH, lambda b, a, out: b.prim(p.COSH, a[0]))
+register_partials(p.COSH, lambda b, a, out: b.prim(p.SINH, a[0]))
+register_partials(p.TANH, lambda b, a, out: _one_minus(b, _square(b, out)))
+register_partials(p.ERF, _erf_slope)
+
+# --- refusals --------------------------------------------------------------------------------------
+
+linearize_rules.refuse(
+    p.FLOOR, p.CEIL, p.TRUNC, p.FLOORDIV,
+    why="it is piecewise constant, so its derivative is zero where it exists; say so with "
+    "`stop_gradient`",
+)  # fmt: skip
+linearize_rules.refuse(p.LGAMMA, why="its derivative, digamma, is not a primitive yet")
+NO_TANGENT = "its result is not a float, so it has no tangent"
+linearize_rules.refuse(
+    p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL,
+    p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT,
+    *(op for scalar, op in p.CAST.items() if not scalar.is_float),
+    why=NO_TANGENT,
+)  # fmt: skip

@@ -1,0 +1,134 @@
+"""What the linear part of a loop needs from the nonlinear part: recompute it, or save it.
+
+Unzip leaves a choice at each `let` (You Only Linearize Once, section 6): a nonlinear value that the
+linear part uses is saved as a residual, or computed again in front of the linear part.  Our rule,
+per value and loop:
+
+* around an outermost parallel loop nothing is saved: reverse mode recomputes the iteration, and the
+  two loops fuse into one;
+* inside a loop, a value is recomputed when that costs little (index expressions, a few arithmetic
+  operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
+* a sequential loop saves what it carries, since that cannot be recomputed.
+
+A recomputed slice is a copy without effects: its checks have passed in the primal, its accumulations
+into references from outside have been done there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from peffects.ir import primitives as p
+from peffects.ir.syntax import (
+    Accumulate,
+    Binding,
+    Block,
+    Bounds,
+    Check,
+    Cond,
+    Expr,
+    Index,
+    Prim,
+    Var,
+)
+from peffects.ir.traverse import binders_of, expr_free_vars, rebuild
+
+SAVE_FROM = p.TRANSCENDENTAL
+"""Values that cost at least this much to recompute inside a loop are saved."""
+_LOOP = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """How to get the needed values: `saved` ones are read from tables, `recomputed` run again."""
+
+    saved: tuple[Var, ...]
+    recomputed: tuple[Binding, ...]
+
+
+def slice_for(
+    needed: Iterable[Var], bindings: Iterable[Binding], must_save: Collection[Var], can_save: bool
+) -> Slice:
+    """Choose for each value of `bindings` that `needed` depends on whether it is saved.
+
+    `must_save` are variables that exist in the loop but have no binding (carries).
+    """
+    defined = {var: binding for binding in bindings for var in binding.vars}
+    costs: dict[Var, int] = {}
+    saved: dict[Var, None] = {}
+    wanted: set[int] = set()
+    pending = list(needed)
+    seen: set[Var] = set()
+    while pending:
+        var = pending.pop()
+        if var in seen:
+            continue
+        seen.add(var)
+        if var in must_save:
+            saved[var] = None
+        elif var in defined:
+            binding = defined[var]
+            if can_save and _cost(var, defined, costs) >= SAVE_FROM:
+                saved[var] = None
+            else:
+                wanted.add(id(binding))
+                pending.extend(expr_free_vars(binding.expr))
+    again = tuple(without_effects(b) for b in bindings if id(b) in wanted)
+    return Slice(tuple(saved), again)
+
+
+def _cost(var: Var, defined: dict[Var, Binding], costs: dict[Var, int]) -> int:
+    """The cost of computing `var` from what is outside; shared subterms count each time."""
+    pending = [var]
+    while pending:
+        top = pending[-1]
+        if top in costs or top not in defined:
+            costs.setdefault(top, 0)
+            pending.pop()
+            continue
+        expr = defined[top].expr
+        missing = [v for v in expr_free_vars(expr) if v not in costs]
+        if missing:
+            pending.extend(missing)
+            continue
+        pending.pop()
+        costs[top] = _own_cost(expr) + sum(costs[v] for v in expr_free_vars(expr))
+    return costs[var]
+
+
+def _own_cost(expr: Expr) -> int:
+    match expr:
+        case Prim(op, _):
+            return op.cost
+        case Index() | Check() | Accumulate():
+            return p.CHEAP
+        case Cond(_, then, orelse):
+            return max(sum(_own_cost(b.expr) for b in side.bindings) for side in (then, orelse))
+        case _:
+            return _LOOP
+
+
+def without_effects(binding: Binding) -> Binding:
+    """`binding` as a recomputation: no checks, no accumulations into references from outside."""
+    return Binding(binding.vars, _pure_copy(binding.expr, frozenset()), binding.src)
+
+
+def _pure_copy(expr: Expr, inner: frozenset[Var]) -> Expr:
+    inner = inner | set(binders_of(expr))
+    if isinstance(expr, Index) and expr.bounds is Bounds.CHECKED:
+        return Index(expr.table, expr.indices, Bounds.UNCHECKED)
+    if isinstance(expr, Accumulate) and expr.bounds is Bounds.CHECKED:
+        return Accumulate(expr.ref, expr.indices, expr.value, Bounds.UNCHECKED)
+
+    def block(block: Block) -> Block:
+        kept = (b for b in block.bindings if not _is_effect(b.expr, inner))
+        return Block(
+            tuple(Binding(b.vars, _pure_copy(b.expr, inner), b.src) for b in kept), block.results
+        )
+
+    return rebuild(expr, lambda a: a, lambda v: v, block)
+
+
+def _is_effect(expr: Expr, inner: frozenset[Var]) -> bool:
+    return isinstance(expr, Check) or (isinstance(expr, Accumulate) and expr.ref not in inner)
