@@ -2,10 +2,10 @@
 
 An entry is one file, `<digest>.kernels`, in a directory that only its owner may enter.  The digest
 covers the generated source, every module of `peffects.codegen`, the processor and its features, the
-versions of numba and llvmlite, and numba's settings (`environment_digest`): an entry is never stale,
-it is only never asked for again.  Files are written beside their place and renamed into it, so that
-processes may share the directory; an entry carries a checksum, and one that is damaged counts as
-absent.  A directory that cannot be used costs one warning and otherwise only time.
+versions of numba and llvmlite, and numba's settings (`environment_digest`): an entry is never
+stale, it is only never asked for again.  Files are written beside their place and renamed into it,
+so that processes may share the directory; an entry carries a checksum, and one that is damaged
+counts as absent.  A directory that cannot be used costs one warning and otherwise only time.
 
 `PEFFECTS_CACHE_DIR` names another directory; set to the empty string it turns the cache off.
 """
@@ -53,8 +53,8 @@ class CacheWarning(UserWarning):
 class ObjectCode:
     """Relocatable object files that belong together.
 
-    `functions` are those that are called from outside, `externals` the symbols that the files expect
-    to find in the process.
+    `functions` are those that are called from outside, `externals` the symbols that the files
+    expect to find in the process.
     """
 
     functions: tuple[str, ...]

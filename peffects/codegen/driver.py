@@ -1,13 +1,14 @@
 """Run the chunks of a stage in several native threads: the one place that knows about threads.
 
 `_TAKE_CHUNKS`, compiled once per process in milliseconds, takes the next chunk of a *team* from an
-atomic counter and calls the kernel with it, until there are none: a slow chunk delays nobody.  A team
-is four words: next chunk, number of chunks, address of the kernel, address of the frame.
+atomic counter and calls the kernel with it, until there are none: a slow chunk delays nobody.  A
+team is four words: next chunk, number of chunks, address of the kernel, address of the frame.
 
-OpenMP's threads run it where GNU's runtime is there (2 microseconds a launch; several Python threads
-may launch at once), helper threads of our own elsewhere and in a forked child, whose OpenMP threads
-are gone.  numba's threading layers are not used: they abort on concurrent launches (workqueue) or in
-forked children (omp), fix the number of threads when they start, and need numba's import.
+OpenMP's threads run it where GNU's runtime is there (2 microseconds a launch; several Python
+threads may launch at once), helper threads of our own elsewhere and in a forked child, whose OpenMP
+threads are gone.  numba's threading layers are not used: they abort on concurrent launches
+(workqueue) or in forked children (omp), fix the number of threads when they start, and need numba's
+import.
 
 The number of threads never changes a result.  It is the number of processors this process may use,
 or PEFFECTS_NUM_THREADS, or what `set_threads` and `threads` say; it may exceed the processors.
@@ -78,7 +79,7 @@ done:
 
 
 def _checked(count: int) -> int:
-    if not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+    if not 1 <= count <= MOST_THREADS:
         raise ValueRangeError(
             f"The number of threads is {count!r}.",
             at=caller(),

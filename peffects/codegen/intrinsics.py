@@ -1,9 +1,9 @@
 """What generated source imports: memory access by address, the frame, reductions.
 
-Kernels hold addresses as plain int64.  `load` and `store` make accessors for one element type and one
-*alias scope*: every buffer of a kernel has a scope number of its own, each access says that it does
-not alias the other scopes, and LLVM then vectorizes without run-time alias checks.  Indices are
-unsigned, since numba's (and C's) treatment of negative ones stops vectorization.
+Kernels hold addresses as plain int64.  `load` and `store` make accessors for one element type and
+one *alias scope*: every buffer of a kernel has a scope number of its own, each access says that it
+does not alias the other scopes, and LLVM then vectorizes without run-time alias checks.  Indices
+are unsigned, since numba's (and C's) treatment of negative ones stops vectorization.
 
 User arithmetic keeps IEEE order and rounding.  Only `reduce_*` and `contract_mul`, which serve
 peffects' own reductions, allow LLVM to reorder: their order is unspecified to begin with.
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from inspect import Parameter, Signature
+from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 from numba import types
@@ -74,14 +76,57 @@ MOST_SCOPES = 64
 
 _I64 = ir.IntType(64)
 _I8 = ir.IntType(8)
-_I1 = ir.IntType(1)
+
+_Emit: TypeAlias = "Callable[..., ir.Value | None]"
+"""What builds the instructions: `(builder, *arguments) -> value`, or None where there is none."""
+
+
+_Choice: TypeAlias = "Callable[..., tuple[types.Signature, _Emit] | None]"
+"""What finds, for the types of the arguments, a signature and what builds the instructions."""
+
+
+def _made(name: str, doc: str | None, arity: int, choose: _Choice) -> Callable[..., Any]:
+    """An intrinsic of numba; it reads the number of parameters from the signature."""
+
+    def typed(typingctx: object, *args: types.Type) -> Any:
+        choice = choose(*args)
+        if choice is None:
+            return None
+        signature, emit = choice
+
+        def codegen(context: Any, builder: ir.IRBuilder, _: object, values: Any) -> Any:
+            value = emit(builder, *values)
+            return context.get_dummy_value() if value is None else value
+
+        return signature, codegen
+
+    typed.__name__ = typed.__qualname__ = name
+    typed.__doc__ = doc
+    names = ["typingctx", *(f"argument_{k}" for k in range(arity))]
+    typed.__signature__ = Signature(  # type: ignore[attr-defined]  # functions may have one
+        [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
+    return intrinsic(typed)
+
+
+def _intrinsic(result: types.Type, *args: types.Type) -> Callable[[_Emit], Callable[..., Any]]:
+    """Decorate what builds the instructions of an intrinsic of these types; given ones convert."""
+    signature = result(*args)
+
+    def decorate(emit: _Emit) -> Callable[..., Any]:
+        def choose(*given: types.Type) -> tuple[types.Signature, _Emit] | None:
+            return signature, emit
+
+        return _made(emit.__name__, emit.__doc__, len(args), choose)
+
+    return decorate
 
 
 # --- memory -----------------------------------------------------------------------------------
 
 
 def _numba_type(dtype: str) -> types.Type:
-    return types.boolean if dtype == "bool" else getattr(types, dtype)
+    return types.boolean if dtype == "bool" else cast(types.Type, getattr(types, dtype))
 
 
 def _memory_type(dtype: str) -> ir.Type:
@@ -113,46 +158,42 @@ def _element(builder: ir.IRBuilder, dtype: str, address: ir.Value, index: ir.Val
     return builder.gep(base, [index])
 
 
+def _read(builder: ir.IRBuilder, dtype: str, place: ir.Value, scope: int) -> ir.Value:
+    value = builder.load(place)
+    _mark_scope(builder.module, value, scope)
+    return builder.icmp_unsigned("!=", value, _I8(0)) if dtype == "bool" else value
+
+
 def _check(dtype: str, scope: int) -> None:
     if dtype not in DTYPES or not NO_SCOPE <= scope < MOST_SCOPES:
         raise ValueError(f"no memory access for {dtype!r} in alias scope {scope}")
 
 
 @cache
-def load(dtype: str, scope: int = NO_SCOPE) -> Callable[[int, int], object]:
+def load(dtype: str, scope: int = NO_SCOPE) -> Callable[[int, int], Any]:
     """`f(address, index) -> value`: element `index` of the array of `dtype` at `address`."""
     _check(dtype, scope)
-    result = _numba_type(dtype)
 
-    @intrinsic
-    def load_element(typingctx, address, index):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            value = builder.load(_element(builder, dtype, *args))
-            _mark_scope(builder.module, value, scope)
-            return builder.icmp_unsigned("!=", value, _I8(0)) if dtype == "bool" else value
-
-        return result(types.int64, types.uint64), codegen
+    @_intrinsic(_numba_type(dtype), types.int64, types.uint64)
+    def load_element(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+        return _read(builder, dtype, _element(builder, dtype, address, index), scope)
 
     return load_element
 
 
 @cache
-def store(dtype: str, scope: int = NO_SCOPE) -> Callable[[int, int, object], None]:
+def store(dtype: str, scope: int = NO_SCOPE) -> Callable[[int, int, Any], None]:
     """`f(address, index, value)`: set element `index` of the array of `dtype` at `address`."""
     _check(dtype, scope)
-    element = _numba_type(dtype)
 
-    @intrinsic
-    def store_element(typingctx, address, index, value):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            address, index, value = args
-            if dtype == "bool":
-                value = builder.zext(value, _I8)
-            done = builder.store(value, _element(builder, dtype, address, index))
-            _mark_scope(builder.module, done, scope)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.uint64, element), codegen
+    @_intrinsic(types.void, types.int64, types.uint64, _numba_type(dtype))
+    def store_element(
+        builder: ir.IRBuilder, address: ir.Value, index: ir.Value, value: ir.Value
+    ) -> None:
+        if dtype == "bool":
+            value = builder.zext(value, _I8)
+        done = builder.store(value, _element(builder, dtype, address, index))
+        _mark_scope(builder.module, done, scope)
 
     return store_element
 
@@ -161,19 +202,15 @@ def store(dtype: str, scope: int = NO_SCOPE) -> Callable[[int, int, object], Non
 
 
 @cache
-def frame_get(dtype: str) -> Callable[[int, int], object]:
+def frame_get(dtype: str) -> Callable[[int, int], Any]:
     """`f(frame, slot) -> value`: the low bytes of the slot, bit for bit."""
     _check(dtype, NO_SCOPE)
-    result = _numba_type(dtype)
 
-    @intrinsic
-    def get_slot(typingctx, frame, slot):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            place = _element(builder, "int64", *args)
-            value = builder.load(builder.bitcast(place, _memory_type(dtype).as_pointer()))
-            return builder.icmp_unsigned("!=", value, _I8(0)) if dtype == "bool" else value
-
-        return result(types.int64, types.uint64), codegen
+    @_intrinsic(_numba_type(dtype), types.int64, types.uint64)
+    def get_slot(builder: ir.IRBuilder, frame: ir.Value, slot: ir.Value) -> ir.Value:
+        place = _element(builder, "int64", frame, slot)
+        low = builder.bitcast(place, _memory_type(dtype).as_pointer())
+        return _read(builder, dtype, low, NO_SCOPE)
 
     return get_slot
 
@@ -190,19 +227,13 @@ def _widen(builder: ir.IRBuilder, dtype: str, value: ir.Value) -> ir.Value:
 
 
 @cache
-def frame_set(dtype: str) -> Callable[[int, int, object], None]:
+def frame_set(dtype: str) -> Callable[[int, int, Any], None]:
     """`f(frame, slot, value)`: set the whole slot, so that an integer in it can be a size."""
     _check(dtype, NO_SCOPE)
-    element = _numba_type(dtype)
 
-    @intrinsic
-    def set_slot(typingctx, frame, slot, value):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            frame, slot, value = args
-            builder.store(_widen(builder, dtype, value), _element(builder, "int64", frame, slot))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.uint64, element), codegen
+    @_intrinsic(types.void, types.int64, types.uint64, _numba_type(dtype))
+    def set_slot(builder: ir.IRBuilder, frame: ir.Value, slot: ir.Value, value: ir.Value) -> None:
+        builder.store(_widen(builder, dtype, value), _element(builder, "int64", frame, slot))
 
     return set_slot
 
@@ -212,171 +243,140 @@ def _slot(builder: ir.IRBuilder, frame: ir.Value, slot: int) -> ir.Value:
 
 
 def _chunk_bound(builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value) -> ir.Value:
-    """trip * chunk // chunks without overflow: q*chunk + r*chunk//chunks, trip = q*chunks + r."""
+    """Give `trip*chunk//chunks` without overflow.
+
+    trip = q*chunks + r, so it is q*chunk + r*chunk//chunks.
+    """
     chunks, trip = _slot(builder, frame, CHUNKS_SLOT), _slot(builder, frame, TRIP_SLOT)
     whole, rest = builder.udiv(trip, chunks), builder.urem(trip, chunks)
     part = builder.udiv(builder.mul(rest, chunk), chunks)
     return builder.add(builder.mul(whole, chunk), part)
 
 
-@intrinsic
-def chunk_start(typingctx, frame, chunk):  # type: ignore[no-untyped-def]
+@_intrinsic(types.uint64, types.int64, types.int64)
+def chunk_start(builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value) -> ir.Value:
     """`chunk_start(frame, chunk) -> uint64`: the first iteration of the chunk."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return _chunk_bound(builder, *args)
-
-    return types.uint64(types.int64, types.int64), codegen
+    return _chunk_bound(builder, frame, chunk)
 
 
-@intrinsic
-def chunk_stop(typingctx, frame, chunk):  # type: ignore[no-untyped-def]
+@_intrinsic(types.uint64, types.int64, types.int64)
+def chunk_stop(builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value) -> ir.Value:
     """`chunk_stop(frame, chunk) -> uint64`: the iteration after the last one of the chunk."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        frame, chunk = args
-        return _chunk_bound(builder, frame, builder.add(chunk, _I64(1)))
-
-    return types.uint64(types.int64, types.int64), codegen
+    return _chunk_bound(builder, frame, builder.add(chunk, _I64(1)))
 
 
-@intrinsic
-def cancelled(typingctx, frame):  # type: ignore[no-untyped-def]
+@_intrinsic(types.boolean, types.int64)
+def cancelled(builder: ir.IRBuilder, frame: ir.Value) -> ir.Value:
     """`cancelled(frame) -> bool`: whether the kernel shall return; read anew at each call."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        flag = builder.inttoptr(_slot(builder, args[0], CANCEL_SLOT), _I64.as_pointer())
-        value = builder.load_atomic(flag, "monotonic", 8)
-        return builder.icmp_unsigned("!=", value, _I64(0))
-
-    return types.boolean(types.int64), codegen
+    flag = builder.inttoptr(_slot(builder, frame, CANCEL_SLOT), _I64.as_pointer())
+    value = builder.load_atomic(flag, "monotonic", 8)
+    return builder.icmp_unsigned("!=", value, _I64(0))
 
 
-@intrinsic
-def tick(typingctx, frame, chunk, count):  # type: ignore[no-untyped-def]
+@_intrinsic(types.void, types.int64, types.int64, types.int64)
+def tick(builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value, count: ir.Value) -> None:
     """`tick(frame, chunk, count)`: the chunk has finished `count` more iterations."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        frame, chunk, count = args
-        index = builder.mul(chunk, _I64(TICK_STRIDE))
-        place = _element(builder, "int64", _slot(builder, frame, TICKS_SLOT), index)
-        total = builder.add(builder.load_atomic(place, "monotonic", 8), count)
-        builder.store_atomic(total, place, "monotonic", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
+    index = builder.mul(chunk, _I64(TICK_STRIDE))
+    place = _element(builder, "int64", _slot(builder, frame, TICKS_SLOT), index)
+    total = builder.add(builder.load_atomic(place, "monotonic", 8), count)
+    builder.store_atomic(total, place, "monotonic", 8)
 
 
-@intrinsic
-def fail(typingctx, frame, chunk, number, index, value, size):  # type: ignore[no-untyped-def]
+@_intrinsic(types.void, *[types.int64] * 6)
+def fail(
+    builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value, number: ir.Value, *operands: ir.Value
+) -> None:
     """`fail(frame, chunk, number, index, value, size)`: write the status record; then return."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        frame, chunk, number, *operands = args
-        record = _element(
-            builder,
-            "int64",
-            _slot(builder, frame, STATUS_SLOT),
-            builder.mul(chunk, _I64(STATUS_FIELDS)),
-        )
-        for field, word in enumerate([builder.add(number, _I64(1)), *operands]):
-            builder.store(word, builder.gep(record, [_I64(field)]))
-        failed = _element(builder, "int64", frame, _I64(FAILED_SLOT))
-        builder.store_atomic(_I64(1), failed, "monotonic", 8)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 6), codegen
+    row = builder.mul(chunk, _I64(STATUS_FIELDS))
+    record = _element(builder, "int64", _slot(builder, frame, STATUS_SLOT), row)
+    for field, word in enumerate([builder.add(number, _I64(1)), *operands]):
+        builder.store(word, builder.gep(record, [_I64(field)]))
+    failed = _element(builder, "int64", frame, _I64(FAILED_SLOT))
+    builder.store_atomic(_I64(1), failed, "monotonic", 8)
 
 
-@intrinsic
-def bits_of_f64(typingctx, value):  # type: ignore[no-untyped-def]
+@_intrinsic(types.int64, types.float64)
+def bits_of_f64(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """`bits_of_f64(x) -> int64`: how `fail` takes a float operand."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], _I64)
-
-    return types.int64(types.float64), codegen
+    return builder.bitcast(value, _I64)
 
 
 # --- reductions -------------------------------------------------------------------------------
 
 _REORDER = ("reassoc", "contract")
+_SUFFIXES = {ir.DoubleType: "f64", ir.FloatType: "f32"}
 
 
-def _combiner(  # type: ignore[no-untyped-def]
-    name, of_floats, of_signed, of_unsigned, doc
-):
-    """An intrinsic of two numbers of one type, from what builds it for floats and integers."""
+def _combiner(floats: _Emit, signed: _Emit, unsigned: _Emit) -> Callable[..., Any]:
+    """Decorate the empty definition of an intrinsic of two numbers of one type."""
 
-    def combine(typingctx, a, b):  # type: ignore[no-untyped-def]
-        result = typingctx.unify_types(a, b)
-        if not isinstance(result, types.Float | types.Integer):
+    def choose(a: types.Type, b: types.Type) -> tuple[types.Signature, _Emit] | None:
+        if a != b:
             return None
+        if isinstance(a, types.Float):
+            return a(a, b), floats
+        if isinstance(a, types.Integer):
+            return a(a, b), signed if a.signed else unsigned
+        return None
 
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            if isinstance(result, types.Float):
-                return of_floats(builder, *args)
-            return (of_signed if result.signed else of_unsigned)(builder, *args)
+    def decorate(definition: Callable[..., Any]) -> Callable[..., Any]:
+        return _made(definition.__name__, definition.__doc__, 2, choose)
 
-        return result(result, result), codegen
-
-    combine.__name__ = combine.__qualname__ = name
-    combine.__doc__ = doc
-    return intrinsic(combine)
+    return decorate
 
 
-def _call_binary(name):  # type: ignore[no-untyped-def]
-    """What builds a call of the LLVM intrinsic `name` of two values of one type."""
+def _llvm(name: str) -> _Emit:
+    """What calls LLVM's intrinsic `name` of two values of one type."""
 
-    def build(builder, a, b):  # type: ignore[no-untyped-def]
-        suffix = {"double": "f64", "float": "f32"}.get(str(a.type), str(a.type))
+    def emit(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        suffix = _SUFFIXES.get(type(a.type), str(a.type))
         kind = ir.FunctionType(a.type, [a.type, a.type])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}")
         return builder.call(function, [a, b])
 
-    return build
+    return emit
 
 
-def _integer(method):  # type: ignore[no-untyped-def]
-    return lambda builder, a, b: getattr(builder, method)(a, b)
+def _fadd(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.fadd(a, b, flags=_REORDER)
 
 
-def _float(method, flags):  # type: ignore[no-untyped-def]
-    return lambda builder, a, b: getattr(builder, method)(a, b, flags=flags)
+def _fmul(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.fmul(a, b, flags=_REORDER)
 
 
-reduce_add = _combiner(
-    "reduce_add",
-    _float("fadd", _REORDER),
-    _integer("add"),
-    _integer("add"),
-    "`a + b` in a reduction whose order is unspecified; may be fused with `contract_mul`.",
-)
-reduce_mul = _combiner(
-    "reduce_mul",
-    _float("fmul", _REORDER),
-    _integer("mul"),
-    _integer("mul"),
-    "`a * b` in a reduction whose order is unspecified.",
-)
-reduce_min = _combiner(
-    "reduce_min",
-    _call_binary("minimum"),
-    _call_binary("smin"),
-    _call_binary("umin"),
-    "The smaller one; NaN if either is, as numpy's `minimum`.",
-)
-reduce_max = _combiner(
-    "reduce_max",
-    _call_binary("maximum"),
-    _call_binary("smax"),
-    _call_binary("umax"),
-    "The larger one; NaN if either is, as numpy's `maximum`.",
-)
-contract_mul = _combiner(
-    "contract_mul",
-    _float("fmul", ("contract",)),
-    _integer("mul"),
-    _integer("mul"),
-    "`a * b` that may be fused with the `reduce_add` that takes it.",
-)
+def _contracted(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.fmul(a, b, flags=("contract",))
+
+
+def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.add(a, b)
+
+
+def _mul(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.mul(a, b)
+
+
+@_combiner(_fadd, _add, _add)
+def reduce_add(a: Any, b: Any) -> Any:
+    """`a + b` in a reduction whose order is unspecified; may be fused with `contract_mul`."""
+
+
+@_combiner(_fmul, _mul, _mul)
+def reduce_mul(a: Any, b: Any) -> Any:
+    """`a * b` in a reduction whose order is unspecified."""
+
+
+@_combiner(_llvm("minimum"), _llvm("smin"), _llvm("umin"))
+def reduce_min(a: Any, b: Any) -> Any:
+    """Give the smaller one; NaN if either is, as numpy's `minimum`."""
+
+
+@_combiner(_llvm("maximum"), _llvm("smax"), _llvm("umax"))
+def reduce_max(a: Any, b: Any) -> Any:
+    """Give the larger one; NaN if either is, as numpy's `maximum`."""
+
+
+@_combiner(_contracted, _mul, _mul)
+def contract_mul(a: Any, b: Any) -> Any:
+    """`a * b` that may be fused with the `reduce_add` that takes it."""

@@ -1,10 +1,10 @@
 """The launcher: the only way in which compiled loops run.
 
-An `Executable` is a loop program with its machine code.  Calling it fills a frame, runs the stages and
-gives the results.  Work estimated under 5 ms runs in the calling thread.  Longer work of the main
-thread, and any launch with a progress callback or a timeout, runs in a helper thread while the caller
-waits in steps: Ctrl-C, the callback's exceptions and the timeout set the cancel flag, which kernels
-poll, and leave when the kernels have returned.  Launches may be concurrent and nested.
+An `Executable` is a loop program with its machine code.  Calling it fills a frame, runs the stages
+and gives the results.  Work estimated under 5 ms runs in the calling thread.  Longer work of the
+main thread, and any launch with a progress callback or a timeout, runs in a helper thread while the
+caller waits in steps: Ctrl-C, the callback's exceptions and the timeout set the cancel flag, which
+kernels poll, and leave when the kernels have returned.  Launches may be concurrent and nested.
 
 Read `loops.py` for the data, `plan.py` for how a stage runs, `driver.py` for threads.
 """
@@ -20,16 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from peffects.codegen import workers
+from peffects.codegen.arguments import input_writer, output_reader
 from peffects.codegen.driver import thread_count
 from peffects.codegen.loader import Module
-from peffects.codegen.loops import TICK_STRIDE, TRIP_SLOT, HostLoop, LoopProgram, Stage
-from peffects.codegen.plan import (
-    input_writer,
-    output_reader,
-    runnable,
-    size_function,
-    work_estimate,
-)
+from peffects.codegen.loops import TICK_STRIDE, TRIP_SLOT, Buffer, HostLoop, LoopProgram, Stage
+from peffects.codegen.plan import runnable
+from peffects.codegen.sizes import size_function, work_estimate
 from peffects.codegen.workspace import Workspace
 from peffects.errors import LaunchTimeoutError
 
@@ -67,9 +63,9 @@ def launch_options(
 ) -> Iterator[None]:
     """Watch the launches made in this context.
 
-    `progress` is called in the launching thread, about every 50 ms and when a launch has ended; what it
-    raises stops the launch.  `timeout_s` is for each launch; a longer one raises LaunchTimeoutError.
-    What is not given is inherited from the context around.
+    `progress` is called in the launching thread, about every 50 ms and when a launch has ended;
+    what it raises stops the launch.  `timeout_s` is for each launch; a longer one raises
+    LaunchTimeoutError. What is not given is inherited from the context around.
     """
     outer = _options.get()
     chosen = LaunchOptions(
@@ -101,7 +97,8 @@ class Executable:
         self.program = program
         self.module = module
         self._writers = [input_writer(kind) for kind in program.inputs]
-        self._readers = [output_reader(kind) for kind in program.outputs]
+        buffers = _buffers(program.stages)
+        self._readers = [output_reader(kind, buffers) for kind in program.outputs]
         self._stages = [runnable(stage, module.addresses, program) for stage in program.stages]
         self._estimate = size_function(work_estimate(program.stages))
         self._most_chunks = _most_chunks(program.stages)
@@ -120,7 +117,6 @@ class Executable:
         for write, value in zip(self._writers, values, strict=True):
             write(workspace, value)
         workspace.inputs = values
-        workspace.threads = thread_count()
         options = _options.get()
         try:
             if options is _NO_OPTIONS and (
@@ -145,6 +141,7 @@ class Executable:
     def _run_watched(self, workspace: Workspace, options: LaunchOptions) -> None:
         """Run in a helper thread, so that this one can react while kernels run."""
         workspace.watched = True
+        workspace.threads = thread_count()  # of this context, not of the helper's
         workspace.done_ns = workspace.stage_ns = 0
         start = time.perf_counter()
         total = self._estimate(workspace.words)
@@ -160,6 +157,7 @@ class Executable:
             error, job.error = job.error, None
             raise error
         workspace.watched = False
+        workspace.threads = 0
         if options.progress is not None:
             options.progress(Progress(1.0, time.perf_counter() - start, workspace.kernel))
 
@@ -177,6 +175,13 @@ class Executable:
             )
         if options.progress is not None:
             options.progress(Progress(_fraction(workspace, total), elapsed, workspace.kernel))
+
+
+def _buffers(stages: Sequence[Stage]) -> list[Buffer]:
+    found: list[Buffer] = []
+    for stage in stages:
+        found += _buffers(stage.stages) if isinstance(stage, HostLoop) else stage.buffers
+    return found
 
 
 def _most_chunks(stages: Sequence[Stage]) -> int:

@@ -1,12 +1,12 @@
 """Generated source to machine code: the only module that imports numba, and only when it compiles.
 
-`load` looks into the modules of this process, then into the disk cache, and only then runs the source
-and compiles its kernels.  What it compiles goes to the cache as object files; a later process loads
-them with llvmlite alone.  `intrinsics.py` holds what generated source imports.
+`load` looks into the modules of this process, then into the disk cache, and only then runs the
+source and compiles its kernels.  What it compiles goes to the cache as object files; a later
+process loads them with llvmlite alone.  `intrinsics.py` holds what generated source imports.
 
-numba compiles a kernel to a function of its own calling convention, which returns a code: for each one
-`_entry` makes a function `void(int64, int64)` around it.  Kernels do not raise; should one, by a
-mistake of ours, the entry writes RAISED into its status record and the launcher reports a bug.
+numba compiles a kernel to a function of its own calling convention, which returns a code: for each
+one `_entry` makes a function `void(int64, int64)` around it.  Kernels do not raise; should one, by
+a mistake of ours, the entry writes RAISED into its status record and the launcher reports a bug.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peffects.codegen import cache
 from peffects.codegen.cache import ObjectCode
@@ -66,8 +66,8 @@ _lock = threading.RLock()
 def load(source: str, kernels: Sequence[str], key: str = "") -> Module:
     """Give the addresses of `kernels`, functions `(chunk, frame)` that `source` defines.
 
-    `source` is a Python module; `key` is what its meaning depends on beyond its text and the modules
-    of `peffects.codegen` (usually nothing).  Thread-safe; one compilation at a time.
+    `source` is a Python module; `key` is what its meaning depends on beyond its text and the
+    modules of `peffects.codegen` (usually nothing).  Thread-safe; one compilation at a time.
     """
     text = "\0".join([cache.environment_digest(), key, *kernels, source])
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -110,7 +110,7 @@ def _compile(source: str, kernels: Sequence[str], digest: str) -> Image:
     return image
 
 
-def _execute(source: str, digest: str) -> dict[str, object]:
+def _execute(source: str, digest: str) -> dict[str, Any]:
     """Run the generated module; tracebacks and numba's messages can show its lines."""
     filename = f"<peffects kernels {digest[:16]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

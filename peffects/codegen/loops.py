@@ -2,10 +2,10 @@
 
 A `LoopProgram` is a straight list of stages that run one after the other over one *frame*, a C
 contiguous int64 array whose elements are called slots.  A slot holds a size, a scalar value (in the
-low bytes) or the address of a buffer.  A stage names a compiled kernel, a C function
-`void(int64 chunk, int64 frame_address)`, and says over how many iterations it runs and into how many
-chunks these are cut.  Kernels reach everything through the frame: `intrinsics.py` has the
-accessors, among them those of the reserved slots, whose layout is told here and nowhere else.
+low bytes) or the address of a buffer.  A stage names a compiled kernel, a C function `void(int64
+chunk, int64 frame_address)`, and says over how many iterations it runs and into how many chunks
+these are cut.  Kernels reach everything through the frame: `intrinsics.py` has the accessors, among
+them those of the reserved slots, whose layout is told here and nowhere else.
 
 Sizes, chunks and strategies are functions of the program and of sizes, never of timing or of the
 number of threads: that is why any number of threads gives the same bits.
@@ -32,8 +32,8 @@ __all__ = [
     "MOST_PARTIALS",
     "NO_SLOT",
     "PARTIALS_BYTES",
-    "REDUCING",
     "RAISED",
+    "REDUCING",
     "SERIAL",
     "STATUS_FIELDS",
     "STATUS_SLOT",

@@ -2,7 +2,8 @@
 
 A thread that has finished its job waits for the next one, so that giving it a job costs a lock and
 not a new thread.  They serve `driver.py` (chunks where there is no OpenMP) and `launcher.py` (long
-launches, so that the caller can be interrupted).  A forked child starts with none and makes its own.
+launches, so that the caller can be interrupted).  A forked child starts with none and makes its
+own.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What peffects uses of llvmlite, and no more."""

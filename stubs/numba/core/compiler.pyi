@@ -1,0 +1,13 @@
+from llvmlite.binding import ModuleRef
+
+class FunctionDescriptor:
+    @property
+    def llvm_func_name(self) -> str: ...
+
+class CodeLibrary:
+    _final_module: ModuleRef
+    def _get_compiled_object(self) -> bytes: ...
+
+class CompileResult:
+    library: CodeLibrary
+    fndesc: FunctionDescriptor
