@@ -87,8 +87,8 @@ class Builder:
     def emit(self, expr: Expr, names: Sequence[str] = ()) -> tuple[Var, ...]:
         """Bind `expr` to fresh variables; `names` are hints."""
         types = result_types(expr)
-        hints = tuple(names) + ("t",) * (len(types) - len(names))
-        variables = tuple(Var(name, t) for name, t in zip(hints, types, strict=True))
+        hints = (*names, *("t",) * len(types))
+        variables = tuple(Var(name, t) for name, t in zip(hints, types, strict=False))
         self.bindings.append(Binding(variables, expr, self.at))
         return variables
 
