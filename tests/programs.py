@@ -166,7 +166,7 @@ def histogram(bins: int = 4) -> Program:
 
 
 def running_product() -> Program:
-    """s = x0; for i: s = s * a[i]."""
+    """From s = x0, for i: s = s * a[i]."""
     s = Sketch("running_product")
     x0, a = s.scalar("x0"), s.table("a", "n")
     i, carry = s.index("i", "n"), Var("s", F64)

@@ -1,8 +1,8 @@
 """Derivatives of accumulations with min and max: the winners share the cotangent.
 
-Which update wins does not depend on the order of updates, so min and max may be differentiated.  The
-final value m is known; an update by v has won if v = m.  Where several updates tie, each gets the same
-share, so that the derivative does not depend on any order either:
+Which update wins does not depend on the order of updates, so min and max may be differentiated.
+The final value m is known; an update by v has won if v = m.  Where several updates tie, each gets
+the same share, so that the derivative does not depend on any order either:
 
     dm = sum over updates v with v = m of dv / (number of such updates)
 """

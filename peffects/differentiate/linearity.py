@@ -1,9 +1,9 @@
-"""The linear type checker: which values of a block are linear in given inputs, or where it goes wrong.
+"""The linear type checker: which values of a block are linear, or where it goes wrong.
 
-Colors as in Linear A (You Only Linearize Once, section 4): every value is linear or nonlinear, and a
-linear value may only be added, negated, scaled by a nonlinear value, selected by a nonlinear
-condition, indexed, tabulated or accumulated with `+`.  Differs from the paper: `dup` and `drop` are
-implicit, so a linear variable may be used any number of times; what is refused is a use in a
+Colors as in Linear A (You Only Linearize Once, section 4): every value is linear or nonlinear, and
+a linear value may only be added, negated, scaled by a nonlinear value, selected by a nonlinear
+condition, indexed, tabulated or accumulated with `+`.  Differs from the paper: `dup` and `drop`
+are implicit, so a linear variable may be used any number of times; what is refused is a use in a
 nonlinear position, two linear factors in one product, and a sum of linear and nonlinear values.
 Zero is linear.  Hence every result of a checked block is an algebraically linear function of the
 linear inputs (fact (a) there).

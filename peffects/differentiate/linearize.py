@@ -1,11 +1,11 @@
 """Forward mode and unzip: from a block to its primal part and its linear part.
 
-`linearize_block` walks a block once.  It gives the block again, with residuals as further results of
-its loops, and beside it a *linear block*: from the tangents of the active inputs to the tangents of
-the results.  The linear block stands after the primal one, in the same scope, and uses its values; it
-holds nonlinear bindings too (coefficients, and what is recomputed), which depend on no tangent.
-Inside a loop the linear part is a loop of its own, whose body gets what it needs by the choice of
-`residuals.py`.
+`linearize_block` walks a block once.  It gives the block again, with residuals as further results
+of its loops, and beside it a *linear block*: from the tangents of the active inputs to the
+tangents of the results.  The linear block stands after the primal one, in the same scope, and uses
+its values; it holds nonlinear bindings too (coefficients, and what is recomputed), which depend on
+no tangent.  Inside a loop the linear part is a loop of its own, whose body gets what it needs by
+the choice of `residuals.py`.
 
 Paper: You Only Linearize Once, sections 5 (J) and 6 (unzip), here in one walk; for loops,
 references and accumulations, Getting to the Point, section 5 and `differentiate/` there.  Differs
@@ -292,7 +292,10 @@ class _Linearizer:
     def cond(self, binding: Binding, pred: Atom, then: Block, orelse: Block) -> None:
         sides = [self.inside(side, self.env) for side in (then, orelse)]
         self.keep(Binding(binding.vars, Cond(pred, sides[0].primal, sides[1].primal), binding.src))
-        active = [a is not None or b is not None for a, b in zip(*(s.tangents for s in sides))]
+        active = [
+            a is not None or b is not None
+            for a, b in zip(*(s.tangents for s in sides), strict=True)
+        ]
         if not any(active) and not any(s.linear for s in sides):
             return
         blocks = [self.cond_side(side, active) for side in sides]

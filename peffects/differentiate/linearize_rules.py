@@ -59,7 +59,7 @@ def register_partials(op: Primitive, *partials: Partial) -> None:
     linearize_rules.register(op)(rule)
 
 
-# --- linear operations -----------------------------------------------------------------------------
+# --- linear operations ---------------------------------------------------------------------------
 
 
 @linearize_rules.register(p.ADD)
@@ -154,11 +154,11 @@ def stop_gradient_linearize(
     return None
 
 
-# --- partial derivatives ---------------------------------------------------------------------------
+# --- partial derivatives -------------------------------------------------------------------------
 
 
 def _pow_base(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
-    """y x^(y-1), and 0 where y = 0, since x^0 is constant even at x = 0."""
+    """The partial y x^(y-1), and 0 where y = 0, since x^0 is constant even at x = 0."""
     x, y = args
     zero, one = constant(x, 0.0), constant(x, 1.0)
     slope = b.prim(p.MUL, y, b.prim(p.POW, x, b.prim(p.SUB, y, one)))
@@ -166,7 +166,7 @@ def _pow_base(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
 
 
 def _pow_exponent(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
-    """x^y log x, whose limit at x = 0 is 0 for the y > 0 where x^y is finite."""
+    """The partial x^y log x, whose limit at x = 0 is 0 for the y > 0 where x^y is finite."""
     x, _ = args
     at_zero = b.prim(p.EQ, x, constant(x, 0.0))
     base = b.prim(p.SELECT, at_zero, constant(x, 1.0), x)
@@ -212,7 +212,7 @@ def _squared_radius(b: Builder, args: tuple[Atom, ...]) -> Atom:
 
 
 def _mod_divisor(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
-    """x % y = x - y floor(x / y), whose floor is constant almost everywhere."""
+    """From x % y = x - y floor(x / y), whose floor is constant almost everywhere."""
     x, y = args
     return _minus(b, b.prim(p.FLOORDIV, x, y))
 
@@ -246,7 +246,7 @@ register_partials(p.COSH, lambda b, a, out: b.prim(p.SINH, a[0]))
 register_partials(p.TANH, lambda b, a, out: _one_minus(b, _square(b, out)))
 register_partials(p.ERF, _erf_slope)
 
-# --- refusals --------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 linearize_rules.refuse(
     p.FLOOR, p.CEIL, p.TRUNC, p.FLOORDIV,

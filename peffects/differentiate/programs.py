@@ -1,7 +1,7 @@
 """Programs of derivatives: what `ad/` compiles, made from a program by linearize and transpose.
 
-Each is a program of its own, over the same sizes and facts, so that forward and reverse part meet in
-one body and the optimizer can fuse their loops.
+Each is a program of its own, over the same sizes and facts, so that forward and reverse part meet
+in one body and the optimizer can fuse their loops.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from peffects.ir.syntax import Atom, Binding, Block, Fact, Program, Scalar, Tabl
 
 
 def jvp_program(program: Program, wrt: Sequence[int]) -> Program:
-    """(params.., tangents of params[wrt]..) -> (results.., tangents of the float results..)."""
+    """From (params.., tangents of params[wrt]..) to (results.., tangents of float results..)."""
     inputs, primal, linear, tangents = _linearized(program, wrt)
     b = Builder(program.src)
     b.bindings += [*primal.bindings, *linear]
@@ -33,7 +33,7 @@ def jvp_program(program: Program, wrt: Sequence[int]) -> Program:
 
 
 def vjp_program(program: Program, wrt: Sequence[int]) -> Program:
-    """(params.., cotangents of the float results..) -> (results.., cotangents of params[wrt]..).
+    """From (params.., cotangents of results..) to (results.., cotangents of params[wrt]..).
 
     The cotangent of a table result is a parameter of the same type; its axes are results' sizes, so
     a result whose size is computed in the program gets no check at launch but one at run time.
@@ -56,7 +56,7 @@ def vjp_program(program: Program, wrt: Sequence[int]) -> Program:
 
 
 def value_and_grad_program(program: Program, wrt: Sequence[int], result: int = 0) -> Program:
-    """params.. -> (results.., gradient of results[result] with respect to params[wrt]..)."""
+    """From params.. to (results.., gradient of results[result] with respect to params[wrt]..)."""
     if not isinstance(program.body.results[result].type, Scalar):
         raise DerivativeArgumentError(
             f"the gradient of `{program.name}` was asked for, which gives a table, not a number.",
@@ -84,7 +84,7 @@ def value_and_grad_program(program: Program, wrt: Sequence[int], result: int = 0
 
 
 def transpose_program(program: Program, wrt: Sequence[int]) -> Program:
-    """(other params.., cotangents of the results..) -> cotangents of params[wrt]...
+    """From (other params.., cotangents of the results..) to the cotangents of params[wrt]...
 
     The program must be linear in params[wrt]: LinearityError, at the user's line, if it is not.
     """

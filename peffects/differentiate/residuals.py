@@ -10,8 +10,8 @@ per value and loop:
   operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
 * a sequential loop saves what it carries, since that cannot be recomputed.
 
-A recomputed slice is a copy without effects: its checks have passed in the primal, its accumulations
-into references from outside have been done there.
+A recomputed slice is a copy without effects: its checks have passed in the primal, its
+accumulations into references from outside have been done there.
 """
 
 from __future__ import annotations

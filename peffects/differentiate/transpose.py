@@ -1,12 +1,13 @@
-"""Transposition: a linear block run backwards, from cotangents of its results to those of its inputs.
+"""Transposition: a linear block run backwards, from cotangents of results to those of inputs.
 
-The nonlinear bindings of the block run first, in order; then each linear binding is transposed, last
-one first.  Where the cotangent of a linear variable is collected depends on the variable:
+The nonlinear bindings of the block run first, in order; then each linear binding is transposed,
+last one first.  Where the cotangent of a linear variable is collected depends on the variable:
 
 * a scalar used at its own level: cotangents are added as atoms, nothing is written;
-* a scalar used inside a loop, or a table: into an accumulator with `+`, opened around the transposes of
-  everything that follows the variable's binding, and read just before that binding is transposed.
-  So a parallel loop that reads a table becomes a parallel loop that accumulates into one;
+* a scalar used inside a loop, or a table: into an accumulator with `+`, opened around the
+  transposes of everything that follows the variable's binding, and read just before that binding
+  is transposed.  So a parallel loop that reads a table becomes a parallel loop that accumulates
+  into one;
 * a view `x[i]`: into the place `[i]` of the accumulator of x; no zeros are made for the rest.
 
 A loop that accumulates becomes a loop that reads the cotangent of what was accumulated.  The linear
@@ -61,7 +62,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """An open accumulator region: the builders outside and inside, a reference for each variable."""
+    """An open region: the builders outside and inside it, and a reference for each variable."""
 
     outer: Builder
     inner: Builder
@@ -93,7 +94,7 @@ class _Transposer:
         self.sources = sources  # linear references, with the cotangents of their final values
         self.atoms: dict[Var, Atom] = {}  # cotangents collected as atoms
 
-    # --- one scope ---------------------------------------------------------------------------------
+    # --- one scope -------------------------------------------------------------------------------
 
     def block(
         self, block: Block, inputs: Sequence[Var], cotangents: Sequence[Cotangent]
@@ -176,7 +177,7 @@ class _Transposer:
         tables |= {v for v, count in as_results.items() if isinstance(v.type, Table) and count > 1}
         return inside | tables
 
-    # --- cotangents --------------------------------------------------------------------------------
+    # --- cotangents ------------------------------------------------------------------------------
 
     def open(self, variables: Sequence[Var]) -> _Region:
         refs = {}
@@ -230,7 +231,7 @@ class _Transposer:
         assert isinstance(table, Var)
         return self.b.index(table, *indices, bounds=bounds)
 
-    # --- bindings ----------------------------------------------------------------------------------
+    # --- bindings --------------------------------------------------------------------------------
 
     def binding(self, binding: Binding) -> None:
         self.b.at = binding.src
@@ -278,7 +279,7 @@ class _Transposer:
             place = self.view(expr)
             self.b.accumulate(place.ref, place.indices, ct, expr.bounds)
 
-    # --- loops and branches ------------------------------------------------------------------------
+    # --- loops and branches ----------------------------------------------------------------------
 
     def nested(self) -> _Transposer:
         """For the inside of a loop or branch of this scope."""
@@ -299,8 +300,12 @@ class _Transposer:
         cts = tuple(Var(f"ct_{c.name}", c.type) for c in fold.carries)
         out_cts = [None if ct is None else inner.read(ct, (fold.binder,)) for ct in outputs]
         found = inner.block(fold.body, fold.carries, [*cts, *out_cts])
-        before = [zeros(inner.b, c.type) if ct is None else ct for c, ct in zip(cts, found)]
-        inits = tuple(zeros(self.b, c.type) if ct is None else ct for c, ct in zip(cts, ends))
+        before = [
+            zeros(inner.b, c.type) if ct is None else ct for c, ct in zip(cts, found, strict=True)
+        ]
+        inits = tuple(
+            zeros(self.b, c.type) if ct is None else ct for c, ct in zip(cts, ends, strict=True)
+        )
         body = inner.b.block(*before)
         made = self.b.emit(Fold(fold.binder, not fold.reverse, cts, inits, body))
         for init, ct in zip(fold.inits, made, strict=True):

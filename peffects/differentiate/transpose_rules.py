@@ -1,7 +1,7 @@
 """The transpose of each linear primitive: from the result's cotangent to its operands'.
 
-A rule gets the operands, which of them are linear, and the cotangent, and gives one cotangent for each
-operand (None for nonlinear ones).  Paper: You Only Linearize Once, section 7 (Transposition).
+A rule gets the operands, which of them are linear, and the cotangent, and gives one cotangent for
+each operand (None for nonlinear ones).  Paper: You Only Linearize Once, section 7 (Transposition).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The intermediate representation: grammar, types, primitives, builder, checker, evaluator, printer.
+"""The intermediate representation: grammar, types, primitives, evaluator, checker, printer.
 
 Start with the grammar in `syntax.py`; `evaluate.py` says what a program means.
 """

@@ -1,7 +1,7 @@
 """Checks a program: scopes, types, effects, single binding.  Every pass is followed by it in tests.
 
-A mistake found here is ours, so it is an `InternalError` that names the pass.  Linearity, which is a
-property of what `differentiate/` makes, is checked in `differentiate/linearity.py`.
+A mistake found here is ours, so it is an `InternalError` that names the pass.  Linearity, which is
+a property of what `differentiate/` makes, is checked in `differentiate/linearity.py`.
 """
 
 from __future__ import annotations
@@ -175,4 +175,4 @@ class _Checker:
         elem = held.elem if isinstance(held, Table) else held
         logical = ref.type.monoid in (Monoid.AND, Monoid.OR)
         self.require(isinstance(elem, Scalar), f"{ref!r} holds no scalars")
-        self.require(not (elem == BOOL) or logical, f"{ref.type.monoid} on bools")
+        self.require(elem != BOOL or logical, f"{ref.type.monoid} on bools")

@@ -1,8 +1,8 @@
 """What a program means: a direct interpreter, the oracle for every pass and back-end.
 
 Slow on purpose: scalars are numpy scalars, loops are Python loops, one binding at a time.  `order`
-permutes the iterations of parallel loops (no result may depend on it, rounding apart); `Work` counts
-operations, so that tests can state cost bounds.
+permutes the iterations of parallel loops (no result may depend on it, rounding apart); `Work`
+counts operations, so that tests can state cost bounds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from peffects.ir.typing import set_of, value_of
 from peffects.source import SrcInfo
 
 Array: TypeAlias = NDArray[np.generic]
-Value: TypeAlias = Array | np.generic
+Value: TypeAlias = Any  # an array or a scalar of numpy, of a dtype known at run time only
 Order: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
 COMBINE: dict[Monoid, Callable[[Value, Value], Value]] = {
@@ -108,7 +108,7 @@ def _argument(var: Var, arg: object) -> Value:
     if isinstance(var.type, Table):
         return np.asarray(arg, dtype=var.type.elem.dtype)
     assert isinstance(var.type, Scalar)
-    value: np.generic = np.asarray(arg).astype(var.type.dtype)[()]
+    value: Value = np.asarray(arg).astype(var.type.dtype)[()]
     return value
 
 
@@ -124,7 +124,7 @@ class _Evaluator:
 
     def atom(self, atom: Atom) -> Value:
         if isinstance(atom, Lit):
-            value: np.generic = np.array(atom.value, atom.type.dtype)[()]
+            value: Value = np.array(atom.value, atom.type.dtype)[()]
             return value
         return self.env[atom]
 
@@ -132,7 +132,7 @@ class _Evaluator:
         return tuple(map(self.atom, atoms))
 
     def size(self, atom: Atom) -> int:
-        return int(self.atom(atom))  # type: ignore[arg-type]
+        return int(self.atom(atom))
 
     def block(self, block: Block) -> tuple[Value, ...]:
         for binding in block.bindings:
@@ -149,7 +149,7 @@ class _Evaluator:
             case Index(table, indices, bounds):
                 self.work.accesses += 1
                 array = self.env[table]
-                return (array[self.place(table, array, indices, bounds, binding.src)],)  # type: ignore[index]
+                return (array[self.place(table, array, indices, bounds, binding.src)],)
             case For(binders, body):
                 return self.loop(binders, body)
             case Fold():
@@ -167,7 +167,7 @@ class _Evaluator:
                 for ref in refs:
                     self.env[ref] = self.fresh(ref)
                 results = self.block(body)
-                return (*results, *(self.env[ref][()] for ref in refs))  # type: ignore[index]
+                return (*results, *(self.env[ref][()] for ref in refs))
             case Accumulate(ref, indices, value, bounds):
                 self.accumulate(ref, indices, value, bounds, binding.src)
                 return ()
@@ -227,7 +227,7 @@ class _Evaluator:
         array = self.env[ref]
         place = self.place(ref, array, indices, bounds, src)
         with np.errstate(all="ignore"):
-            array[place] = COMBINE[ref.type.monoid](array[place], self.atom(value))  # type: ignore[index]
+            array[place] = COMBINE[ref.type.monoid](array[place], self.atom(value))
         self.work.operations += 1
         self.work.accesses += 1
 

@@ -118,7 +118,8 @@ class _Printer:
     def block(self, block: Block, depth: int) -> None:
         for binding in block.bindings:
             self.binding(binding, depth)
-        self.put(depth, f"-> {self.atoms(block.results)}")
+        if block.results or not block.bindings:
+            self.put(depth, f"-> {self.atoms(block.results)}".rstrip())
 
     def binding(self, binding: Binding, depth: int) -> None:
         head, blocks = self.expr(binding)
@@ -154,7 +155,9 @@ class _Printer:
                 return f"with_acc {', '.join(map(self.typed, refs))}.", [("", body)]
             case Accumulate(ref, indices, value, bounds):
                 place = f"[{self.atoms(indices)}]{_MARK[bounds]}" if indices else ""
-                return f"{self.name(ref)}{place} += {self.atom(value)}", []
+                assert isinstance(ref.type, Ref)
+                sign = ref.type.monoid.value
+                return f"{self.name(ref)}{place} {sign}= {self.atom(value)}", []
             case Check(ok, error, text, operands, _):
                 extra = f" ({self.atoms(operands)})" if operands else ""
                 return f"check {self.atom(ok)} {error.code} {text!r}{extra}", []

@@ -1,7 +1,7 @@
 """Replacing variables: substitution, and copies in which every bound variable is new.
 
-A variable is bound once in a program, so a pass that duplicates code must `refresh` the copy.  Types
-mention sizes, so a binder whose type mentions a replaced size is itself replaced.
+A variable is bound once in a program, so a pass that duplicates code must `refresh` the copy.
+Types mention sizes, so a binder whose type mentions a replaced size is itself replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rule tables: what one transformation does with each primitive, as data that tests can walk.
 
-A table maps a primitive to its rule, or to a refusal with a reason.  There is no default: asking for a
-missing rule is our mistake and says so (`MissingRuleError`).
+A table maps a primitive to its rule, or to a refusal with a reason.  There is no default: asking
+for a missing rule is our mistake and says so (`MissingRuleError`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The typed functional loop IR: what staging makes, transformations rewrite and code is emitted from.
+"""The typed functional loop IR: what staging makes, passes rewrite and code is emitted from.
 
     program ::= name(size.. ; x:t..) facts blk       sizes are bound from argument shapes at launch
     fact    ::= axis k of x = size @src              checked at launch; keeps both origins
     set     ::= Fin atom {label}                     an atom of type i64: a size known only at run
-                                                     time is an ordinary value; labels survive passes
+                                                     time is an ordinary value; labels survive
+                                                     passes
     scalar  ::= f64 | f32 | i64 .. i8 | u64 .. u8 | bool
     t       ::= scalar | set => .. => scalar | Idx set | Ref monoid t
     blk     ::= (x.. = e @src).. -> atom..           A-normal form
@@ -189,7 +190,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A parallel loop over the product of the binders' sets; one table for each result of `body`."""
+    """A parallel loop over the product of the binders' sets; a table for each result of `body`."""
 
     binders: tuple[Var, ...]
     body: Block
@@ -287,8 +288,10 @@ class SizeParam:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """At launch, axis `axis` of parameter `param` must have length `size`; `src` is the use that
-    made the two index sets one, `other` names where `size` comes from."""
+    """At launch, axis `axis` of parameter `param` must have length `size`.
+
+    `src` is the use that made the two index sets one, `other` names where `size` comes from.
+    """
 
     param: int
     axis: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,15 +36,17 @@ from peffects.ir.evaluate import Work, evaluate
 from peffects.ir.syntax import F64, Cond, Fold, Monoid, Program, Table, Var, While
 
 SIZES = {"n": 5, "m": 4, "p": 2, "d": 3, "K": 2}
-Values = list[np.ndarray]
+Values = list[Any]
 
 
 def arguments(program: Program, seed: int = 0) -> Values:
     rng = np.random.default_rng(seed)
-    sizes = {size.var: SIZES[size.var.name] for size in program.sizes}
+    sizes: dict[Any, int] = {size.var: SIZES[size.var.name] for size in program.sizes}
     out = []
     for param in program.params:
-        shape = tuple(sizes[d.size] for d in param.type.dims) if isinstance(param.type, Table) else ()
+        shape = (
+            tuple(sizes[d.size] for d in param.type.dims) if isinstance(param.type, Table) else ()
+        )
         out.append(rng.normal(size=shape))
     return out
 
@@ -54,7 +57,7 @@ def directional(program: Program, args: Values, directions: Values, eps: float =
     return [(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)]
 
 
-def dot(xs: Sequence[object], ys: Sequence[object]) -> float:
+def dot(xs: Sequence[Any], ys: Sequence[Any]) -> float:
     return float(sum(np.sum(np.multiply(x, y)) for x, y in zip(xs, ys, strict=True)))
 
 
@@ -73,7 +76,9 @@ def test_jvp_equals_finite_differences(make: Callable[[], Program], seed: int) -
     count = len(program.body.results)
     for value, expected in zip(found[:count], evaluate(program, args), strict=True):
         np.testing.assert_array_equal(value, expected)
-    for tangent, expected in zip(found[count:], directional(program, args, directions), strict=True):
+    for tangent, expected in zip(
+        found[count:], directional(program, args, directions), strict=True
+    ):
         np.testing.assert_allclose(tangent, expected, rtol=1e-6, atol=1e-8)
 
 
@@ -213,14 +218,14 @@ def test_second_derivatives_equal_differences_of_first_ones(make: Callable[[], P
 
 
 def test_transpose_of_a_linear_program() -> None:
-    """x -> 3 x twice transposed is itself; x + (x + x) * 2 has transpose 5."""
+    """The map x -> 3 x twice transposed is itself; x + (x + x) * 2 has transpose 5."""
     s = Sketch("five")
     x = s.scalar("x")
     program = s.done(s.b.prim(p.ADD, x, s.b.prim(p.MUL, s.b.prim(p.ADD, x, x), num(2.0))))
     assert evaluate(transpose_program(program, [0]), [0.0, 1.0]) == (5.0,)
 
 
-# --- refusals ---------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 def test_squaring_is_not_linear() -> None:
@@ -310,7 +315,7 @@ def test_cond_with_inactive_side() -> None:
 
 
 def test_fold_of_tables_carries_their_cotangents() -> None:
-    """y <- a * y elementwise, n times; d sum(y)/da = n a^(n-1) y0."""
+    """Steps y <- a * y elementwise, n times; d sum(y)/da = n a^(n-1) y0."""
     s = Sketch("powers")
     a, steps = s.table("a", "m"), s.table("steps", "n")
     i, j, k, r = s.index("i", "n"), s.index("j", "m"), s.index("k", "m"), s.index("r", "m")

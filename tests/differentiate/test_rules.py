@@ -1,4 +1,4 @@
-"""The rule tables are complete, and each rule is the derivative of what the primitive evaluates to."""
+"""The rule tables are complete, and each rule is the derivative of its primitive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peffects.ir.primitives import PRIMITIVES, Primitive
 from peffects.ir.rules import RuleTable
 from peffects.ir.syntax import BOOL, F32, F64
 
-POINTS = {
+POINTS: dict[str, list[tuple[float, ...]]] = {
     "arctan2": [(0.7, -1.3), (-0.2, 0.4)],
     "arcsin": [(0.3,), (-0.9,)],
     "arccos": [(0.3,), (-0.9,)],
