@@ -49,7 +49,7 @@ def test_rule_equals_finite_differences(op: Primitive) -> None:
         for i, partial in enumerate(found):
             step = np.zeros(op.arity)
             step[i] = 1e-6
-            up, down = (evaluate(program, np.add(point, sign * step))[0] for sign in (1, -1))
+            up, down = (evaluate(program, list(np.add(point, sign * step)))[0] for sign in (1, -1))
             assert float(partial) == pytest.approx((up - down) / 2e-6, rel=1e-7, abs=1e-9)
 
 
