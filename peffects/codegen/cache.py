@@ -104,7 +104,7 @@ def _default_directory() -> Path:
 
 
 def _problem(place: Path) -> str:
-    """Why `place` must not be used: machine code is loaded from it, so it must be the user's own."""
+    """Why machine code must not be loaded from `place`: it is not the user's alone."""
     if not hasattr(os, "geteuid"):
         return ""
     status = place.stat()

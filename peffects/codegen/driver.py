@@ -123,7 +123,7 @@ def set_threads(count: int) -> None:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Run the compiled loops of this context (and of no other Python thread) with `count` threads."""
+    """Run the compiled loops of this context, and of no other Python thread, with `count`."""
     token = _in_context.set(_checked(count))
     try:
         yield

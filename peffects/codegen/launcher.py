@@ -159,7 +159,7 @@ class Executable:
         workspace.watched = False
         workspace.threads = 0
         if options.progress is not None:
-            options.progress(Progress(1.0, time.perf_counter() - start, workspace.kernel))
+            _report(options.progress, 1.0, time.perf_counter() - start, workspace.kernel)
 
     def _check(
         self, workspace: Workspace, options: LaunchOptions, start: float, total: int
@@ -174,7 +174,18 @@ class Executable:
                 fix="Allow more with launch_options(timeout_s=...), or do less work.",
             )
         if options.progress is not None:
-            options.progress(Progress(_fraction(workspace, total), elapsed, workspace.kernel))
+            _report(options.progress, _fraction(workspace, total), elapsed, workspace.kernel)
+
+
+def _report(
+    progress: Callable[[Progress], None], fraction: float, elapsed_s: float, kernel: str
+) -> None:
+    """Call back; launches that the callback makes are not watched by it in turn."""
+    token = _options.set(_NO_OPTIONS)
+    try:
+        progress(Progress(fraction, elapsed_s, kernel))
+    finally:
+        _options.reset(token)
 
 
 def _buffers(stages: Sequence[Stage]) -> list[Buffer]:

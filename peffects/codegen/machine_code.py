@@ -40,7 +40,7 @@ def _target_machine() -> llvm.TargetMachine:
 
 
 def _engine(text: str) -> llvm.ExecutionEngine:
-    """An engine (and target machine, which it owns) of its own for an image, to be freed with it."""
+    """An engine with a target machine, of its own for each image, to be freed with it."""
     target = _target_machine()
     module = llvm.parse_assembly(text)
     module.verify()

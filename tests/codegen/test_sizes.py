@@ -1,0 +1,68 @@
+"""Sizes are evaluated exactly, from the frame, with their constants folded."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peffects.codegen.loops import (
+    SERIAL,
+    Const,
+    HostLoop,
+    Launch,
+    Product,
+    SizeExpr,
+    SlotSize,
+    Sum,
+)
+from peffects.codegen.sizes import shape_function, size_function, work_estimate
+
+WORDS = memoryview(array("q", [3, -2, 5, 1 << 62]))
+
+sizes = st.recursive(
+    st.builds(Const, st.integers(-9, 9)) | st.builds(SlotSize, st.integers(0, 3)),
+    lambda inner: (
+        st.builds(Product, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Sum, st.lists(inner, max_size=3).map(tuple))
+    ),
+)
+
+
+def meaning(size: SizeExpr) -> int:
+    """The definition, without folding."""
+    match size:
+        case Const(value):
+            return value
+        case SlotSize(slot):
+            return int(WORDS[slot])
+        case Product(terms):
+            result = 1
+            for term in terms:
+                result *= meaning(term)
+            return result
+        case Sum(terms):
+            return sum(meaning(term) for term in terms)
+
+
+@given(sizes)
+def test_size_function_is_the_meaning(size: SizeExpr) -> None:
+    assert size_function(size)(WORDS) == meaning(size)
+
+
+@given(st.lists(sizes, max_size=3))
+def test_shape_function_gives_dimensions_and_bytes(dims: list[SizeExpr]) -> None:
+    shape, size = shape_function(dims, 8)(WORDS)
+    assert shape == tuple(map(meaning, dims))
+    assert size == meaning(Product((Const(8), *dims)))
+
+
+def test_sizes_beyond_64_bits_are_exact() -> None:
+    assert size_function(Product((SlotSize(3), SlotSize(3))))(WORDS) == 1 << 124
+
+
+def test_work_of_a_host_loop_is_that_of_all_its_iterations() -> None:
+    step = Launch("k", Const(1), SERIAL, (), SlotSize(2))
+    inner = HostLoop(Const(10), 1, (step, step))
+    assert size_function(work_estimate((step, inner)))(WORDS) == 5 + 10 * 2 * 5
