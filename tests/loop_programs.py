@@ -257,7 +257,7 @@ def wait_for_others() -> Executable:
 
 
 def negate(work_ns: int = 1) -> Executable:
-    """x -> -x, in a single kernel call."""
+    """(x) -> -x, in a single kernel call."""
     return executable(
         ["negate"],
         10,

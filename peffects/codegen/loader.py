@@ -93,7 +93,9 @@ def _from_disk(digest: str) -> Image | None:
 
 
 def _compile(source: str, kernels: Sequence[str], digest: str) -> Image:
-    from numba import njit, types  # half a second: only when something must be compiled
+    # Half a second: only when something must be compiled.
+    from numba import njit, types
+    from numba.core.errors import NumbaError
 
     start = time.perf_counter()
     namespace = _execute(source, digest)
@@ -101,8 +103,16 @@ def _compile(source: str, kernels: Sequence[str], digest: str) -> Image:
     compiler = njit(
         signature, error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )
-    results = [compiler(namespace[name]).overloads[signature.args] for name in kernels]
-    code = _object_code(dict(zip(kernels, results, strict=True)))
+    results = {}
+    for name in kernels:
+        try:
+            results[name] = compiler(namespace[name]).overloads[signature.args]
+        except NumbaError as error:
+            raise InternalError(
+                f"numba refuses the kernel {name}.",
+                fix="Please report this with the generated source.",
+            ) from error
+    code = _object_code(results)
     image = image_of_objects(code)
     cache.write(digest, code)
     statistics.compiled += 1

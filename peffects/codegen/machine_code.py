@@ -19,7 +19,7 @@ __all__ = ["Image", "image_of_objects", "image_of_text", "object_of_text", "unkn
 class Image:
     """Machine code in memory, and where in it each function starts."""
 
-    __slots__ = ("_engine", "addresses")
+    __slots__ = ("__weakref__", "_engine", "addresses")
 
     def __init__(self, engine: llvm.ExecutionEngine, functions: Sequence[str]) -> None:
         engine.finalize_object()

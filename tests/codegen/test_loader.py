@@ -1,0 +1,168 @@
+"""Kernels are compiled once per source, in memory and on disk, and never served stale."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+
+import pytest
+
+from peffects.codegen import cache
+from peffects.codegen.loader import load, statistics
+from peffects.errors import InternalError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCALE = """
+from peffects.codegen.intrinsics import frame_get, frame_set
+get, set_ = frame_get("float64"), frame_set("float64")
+
+def scale(chunk, frame):
+    set_(frame, 9, get(frame, 8) * {factor})
+"""
+
+LAUNCH = """
+import sys
+from loop_programs import dot
+from peffects.codegen.loader import statistics
+import numpy as np
+x = np.arange(100.0)
+f = dot(work_ns=100_000)
+assert f(x, x, 100) == (x @ x,)
+print(statistics.compiled, statistics.from_disk, "numba" in sys.modules)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache directory of this test."""
+    directory = tmp_path / "kernels"
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(directory))
+    return directory
+
+
+def source(factor: float) -> str:
+    return SCALE.format(factor=factor)
+
+
+def in_another_process(**settings: str) -> str:
+    """What LAUNCH prints in a process of its own."""
+    return start(**settings).communicate(timeout=60)[0].strip()
+
+
+def start(**settings: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONPATH": path, **settings}
+    return subprocess.Popen(
+        [sys.executable, "-c", LAUNCH], env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def counts() -> tuple[int, int]:
+    return statistics.compiled, statistics.from_disk
+
+
+def test_source_is_compiled_once_in_a_process(place: Path) -> None:
+    compiled, _ = counts()
+    module = load(source(2.5), ["scale"])
+    assert load(source(2.5), ["scale"]) is module
+    assert counts()[0] == compiled + 1
+    load(source(2.25), ["scale"])
+    assert counts()[0] == compiled + 2
+
+
+def test_second_process_compiles_nothing_and_imports_no_numba(place: Path) -> None:
+    assert in_another_process() == "1 0 True"
+    assert in_another_process() == "0 1 False"
+
+
+def test_changed_settings_of_numba_compile_anew(place: Path) -> None:
+    assert in_another_process() == "1 0 True"
+    assert in_another_process(NUMBA_OPT="1") == "1 0 True"
+    assert in_another_process() == "0 1 False"
+
+
+def test_processes_may_fill_one_cache_at_once(place: Path) -> None:
+    started = [start() for _ in range(3)]
+    outputs = [process.communicate(timeout=120)[0].split() for process in started]
+    assert all(int(output[0]) + int(output[1]) == 1 for output in outputs)
+    assert len(list(cache.entries())) == 1
+    assert not list(place.glob("*.new"))
+    assert in_another_process() == "0 1 False"
+
+
+def test_load_from_disk_is_quick(place: Path) -> None:
+    """Not an exact measurement: a compilation takes a hundred times as long."""
+    load(source(3.5), ["scale"])
+    gc.collect()
+    before = counts()
+    began = time.perf_counter()
+    module = load(source(3.5), ["scale"])
+    assert counts() == (before[0], before[1] + 1), "the first module was freed"
+    assert time.perf_counter() - began < 0.1
+    assert module.addresses["scale"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_damaged_entry_is_compiled_anew_and_replaced(place: Path, damage: str) -> None:
+    load(source(4.5), ["scale"])
+    gc.collect()
+    (entry,) = cache.entries()
+    data = bytearray(entry.path.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    elif damage == "flip":
+        data[-100] ^= 1
+    else:
+        data.clear()
+    entry.path.write_bytes(data)
+    before = counts()
+    load(source(4.5), ["scale"])
+    assert counts() == (before[0] + 1, before[1])
+    gc.collect()
+    load(source(4.5), ["scale"])
+    assert counts() == (before[0] + 1, before[1] + 1)
+
+
+def test_machine_code_is_freed_with_its_module(place: Path) -> None:
+    module = load(source(5.5), ["scale"])
+    reference = weakref.ref(module._image)
+    del module
+    gc.collect()
+    assert reference() is None
+
+
+def test_key_distinguishes_what_the_source_does_not(place: Path) -> None:
+    assert load(source(6.5), ["scale"], "a") is not load(source(6.5), ["scale"], "b")
+
+
+def test_kernel_that_needs_the_interpreter_is_refused(place: Path) -> None:
+    """LLVM would jump to address 0 where numba patches its own engine."""
+    recursive = """
+from numba import njit
+
+@njit
+def fibonacci(n):
+    if n < 2:
+        return n
+    return fibonacci(n - 1) + fibonacci(n - 2)
+
+def kernel(chunk, frame):
+    if fibonacci(chunk) > frame:
+        raise MemoryError(chunk)
+"""
+    with pytest.raises(InternalError, match="The kernels kernel refer to"):
+        load(recursive, ["kernel"])
+    assert not list(cache.entries())
+
+
+def test_source_that_numba_refuses_is_our_bug_and_names_the_kernel(place: Path) -> None:
+    wrong = SCALE.format(factor="'text'")
+    with pytest.raises(InternalError, match=r"numba refuses the kernel scale\.") as caught:
+        load(wrong, ["scale"])
+    assert "set_(frame, 9, get(frame, 8) * 'text')" in str(caught.value.__cause__)
