@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from peffects.differentiate.extrema import Extremum, is_extremum
+from peffects.differentiate.accumulations import Recorded, recorded, refuse_rows
 from peffects.differentiate.linearize_rules import Tangent, linearize_rules
 from peffects.differentiate.residuals import Slice, slice_for
 from peffects.errors import NotDifferentiableError
@@ -90,10 +90,10 @@ def linearize_block(block: Block, tangents: dict[Var, Var], *, in_loop: bool = F
 class _Linearizer:
     """Walks one scope.  `env` has the tangents of active variables; it grows with the bindings."""
 
-    def __init__(self, env: dict[Var, Var], in_loop: bool, extrema: dict[Var, Extremum]) -> None:
+    def __init__(self, env: dict[Var, Var], in_loop: bool, records: dict[Var, Recorded]) -> None:
         self.env = env
         self.in_loop = in_loop
-        self.extrema = extrema
+        self.records = records
         self.primal: list[Binding] = []
         self.linear = Builder()
 
@@ -113,7 +113,7 @@ class _Linearizer:
 
     def inside(self, body: Block, env: dict[Var, Var]) -> Linearized:
         """Linearize the body of a loop or branch of this scope."""
-        return _Linearizer(dict(env), True, self.extrema).block(body)
+        return _Linearizer(dict(env), True, self.records).block(body)
 
     def keep(self, binding: Binding) -> None:
         self.primal.append(binding)
@@ -321,9 +321,9 @@ class _Linearizer:
         """The body is in the same scope, run once: what its linear part needs becomes a result."""
         finals = dict(zip(refs, binding.vars[len(body.results) :], strict=True))
         floats = [ref for ref in refs if has_tangent(ref.type)]
-        extrema = {ref: Extremum(ref, finals[ref]) for ref in floats if is_extremum(ref)}
+        records = {ref: record for ref in floats if (record := recorded(ref, finals[ref]))}
         env = self.env | {ref: tangent_var(ref) for ref in floats}
-        inner = _Linearizer(env, self.in_loop, self.extrema | extrema)
+        inner = _Linearizer(env, self.in_loop, self.records | records)
         found = inner.block(body)
         used = [ref for ref in floats if env[ref] in accumulated_refs(Block(found.linear, ()))]
         linear, tangents = _linear_block(found)
@@ -331,8 +331,8 @@ class _Linearizer:
         if not linear.bindings and not linear.results:
             return
         for ref in used:
-            if ref in extrema:
-                self.linear.bindings.append(extrema[ref].count_winners(body, binding.src))
+            if ref in records:
+                self.linear.bindings.append(records[ref].helpers(body, binding.src))
         names = [f"d_{v.name}" for v in binding.vars]
         emitted = iter(self.linear.emit(WithAcc(tuple(env[ref] for ref in used), linear), names))
         results = [None if t is None else next(emitted) for t in tangents]
@@ -364,19 +364,10 @@ class _Linearizer:
         tangent, ref = self.tangent(expr.value), self.env.get(expr.ref)
         if tangent is None or ref is None:
             return
-        assert isinstance(expr.ref.type, Ref)
+        if expr.ref in self.records:
+            refuse_rows(expr, self.linear.at)
+            tangent = self.records[expr.ref].share(self.linear, expr, tangent)
         bounds = Bounds.UNCHECKED if expr.bounds is Bounds.CHECKED else expr.bounds
-        match expr.ref.type.monoid:
-            case Monoid.ADD:
-                pass
-            case Monoid.MIN | Monoid.MAX:
-                tangent = self.extrema[expr.ref].share(self.linear, expr, tangent)
-            case other:
-                raise NotDifferentiableError(
-                    f"the derivative of an accumulation with `{other.value}` was asked for.",
-                    at=self.linear.at,
-                    fix="Write it as a `range` loop that carries the product.",
-                )
         self.linear.accumulate(ref, expr.indices, tangent, bounds)
 
 

@@ -184,6 +184,26 @@ def test_winners_of_a_tie_share_the_cotangent() -> None:
     np.testing.assert_array_equal(found, [0.0, 0.5, 0.5, 0.0])
 
 
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([2.0, 2.0, 2.0], [4.0, 4.0, 4.0]),
+        ([3.0, 0.0, 5.0], [0.0, 15.0, 0.0]),
+        ([3.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+        ([-0.0, 7.0], [7.0, -0.0]),
+        ([], []),
+    ],
+)
+def test_product_has_the_product_of_the_others(x: list[float], expected: list[float]) -> None:
+    s = Sketch("prod")
+    table = s.table("x", "n")
+    i = s.index("i", "n")
+    program = s.done(reduce(s.b, [i], lambda q: q.index(table, i), Monoid.MUL))
+    value, found = evaluate(value_and_grad_program(program, [0]), [np.array(x)])
+    assert value == np.prod(x)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_only_the_taken_branch_is_differentiated() -> None:
     """Rows of zeros: the other branch would give 0 * inf."""
     gradient = value_and_grad_program(guarded_norm(), [0])
@@ -257,12 +277,14 @@ def test_floor_is_refused_with_the_way_out() -> None:
         value_and_grad_program(program, [0])
 
 
-def test_product_accumulation_is_refused() -> None:
-    s = Sketch("prod")
-    x = s.table("x", "n")
+def test_rows_of_extrema_are_refused() -> None:
+    s = Sketch("rows")
+    x = s.table("x", "n", "d")
     i = s.index("i", "n")
-    program = s.done(reduce(s.b, [i], lambda q: q.index(x, i), Monoid.MUL))
-    with pytest.raises(NotDifferentiableError, match=r"accumulation with `\*`"):
+    top = reduce(s.b, [i], lambda q: q.index(x, i), Monoid.MAX)
+    j = s.index("j", "d")
+    program = s.done(reduce(s.b, [j], lambda q: q.index(top, j)))
+    with pytest.raises(NotDifferentiableError, match="whole rows"):
         value_and_grad_program(program, [0])
 
 
