@@ -154,8 +154,10 @@ class Executable:
             job.wait()  # a second Ctrl-C leaves at once; the job holds its memory
             raise
         if job.error is not None:
-            error, job.error = job.error, None
-            raise error
+            try:
+                raise job.error
+            finally:
+                job.error = None  # else its traceback and the job would hold each other
         workspace.watched = False
         workspace.threads = 0
         if options.progress is not None:

@@ -93,31 +93,42 @@ def _from_disk(digest: str) -> Image | None:
 
 
 def _compile(source: str, kernels: Sequence[str], digest: str) -> Image:
-    # Half a second: only when something must be compiled.
-    from numba import njit, types
-    from numba.core.errors import NumbaError
-
     start = time.perf_counter()
-    namespace = _execute(source, digest)
-    signature = types.void(types.int64, types.int64)
-    compiler = njit(
-        signature, error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-    results = {}
-    for name in kernels:
-        try:
-            results[name] = compiler(namespace[name]).overloads[signature.args]
-        except NumbaError as error:
-            raise InternalError(
-                f"numba refuses the kernel {name}.",
-                fix="Please report this with the generated source.",
-            ) from error
-    code = _object_code(results)
+    code = _object_code(_numba_results(source, kernels, digest))
     image = image_of_objects(code)
     cache.write(digest, code)
     statistics.compiled += 1
     statistics.compile_s += time.perf_counter() - start
     return image
+
+
+def _numba_results(source: str, kernels: Sequence[str], digest: str) -> dict[str, CompileResult]:
+    """Run the source and let numba compile its kernels."""
+    # Half a second: only when something must be compiled.
+    from numba import config, njit, types
+    from numba.core.errors import NumbaError
+
+    signature = types.void(types.int64, types.int64)
+    disabled, config.DISABLE_JIT = config.DISABLE_JIT, 0  # of use for the user's own functions
+    try:
+        compiler = njit(
+            signature,
+            error_model="numpy",
+            nogil=True,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+        )
+        namespace, results = _execute(source, digest), {}
+        for name in kernels:
+            results[name] = compiler(namespace[name]).overloads[signature.args]
+        return results
+    except NumbaError as error:
+        raise InternalError(
+            f"numba refuses one of the kernels {', '.join(kernels)}.",
+            fix="Please report this with the generated source.",
+        ) from error
+    finally:
+        config.DISABLE_JIT = disabled
 
 
 def _execute(source: str, digest: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from numba import config as config
 from numba import types as types
 from numba.core.compiler import CompileResult
 

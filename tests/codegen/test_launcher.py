@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from peffects.codegen.loops import (
     SERIAL,
     Buffer,
     Const,
+    Failure,
     InputSize,
     Launch,
     OutputBuffer,
@@ -37,7 +39,9 @@ from peffects.codegen.workspace import AnyArray
 from peffects.errors import (
     AllocationError,
     BoundsError,
+    DivisionError,
     InternalError,
+    PeffectsError,
     ValueRangeError,
 )
 
@@ -175,6 +179,24 @@ def test_failure_with_a_float_operand_shows_the_float() -> None:
     with pytest.raises(ValueRangeError, match=r"x is nan at 1\.") as caught:
         gather()(np.array([0.0, math.nan]), np.array([0, 1]), 2, 2)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (BoundsError, IndexError),
+        (DivisionError, ZeroDivisionError),
+        (ValueRangeError, ValueError),
+    ],
+)
+def test_failure_is_the_error_that_its_program_names(
+    error: type[PeffectsError], builtin: type[Exception]
+) -> None:
+    program = replace(gather().program, failures=(Failure(error, "At {index}.", HERE),))
+    f = Executable(program, gather().module)
+    with pytest.raises(builtin, match=r"At 1\.") as caught:
+        f(np.zeros(1), np.array([0, 3]), 1, 2)
+    assert type(caught.value) is error
 
 
 def test_python_exception_in_a_kernel_is_our_bug_and_loud() -> None:

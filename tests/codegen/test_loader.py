@@ -87,6 +87,11 @@ def test_changed_settings_of_numba_compile_anew(place: Path) -> None:
     assert in_another_process() == "0 1 False"
 
 
+def test_kernels_are_compiled_where_the_user_has_turned_numba_off(place: Path) -> None:
+    """A debugging aid for the user's own functions, which means nothing for ours."""
+    assert in_another_process(NUMBA_DISABLE_JIT="1") == "1 0 True"
+
+
 def test_processes_may_fill_one_cache_at_once(place: Path) -> None:
     started = [start() for _ in range(3)]
     outputs = [process.communicate(timeout=120)[0].split() for process in started]
@@ -163,6 +168,6 @@ def kernel(chunk, frame):
 
 def test_source_that_numba_refuses_is_our_bug_and_names_the_kernel(place: Path) -> None:
     wrong = SCALE.format(factor="'text'")
-    with pytest.raises(InternalError, match=r"numba refuses the kernel scale\.") as caught:
+    with pytest.raises(InternalError, match=r"numba refuses one of the kernels scale\.") as caught:
         load(wrong, ["scale"])
     assert "set_(frame, 9, get(frame, 8) * 'text')" in str(caught.value.__cause__)

@@ -1,0 +1,1 @@
+DISABLE_JIT: int
