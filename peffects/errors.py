@@ -343,8 +343,8 @@ class DataRaceError(PeffectsError):
 class ControlFlowError(PeffectsError, TypeError):
     """Python needs a number where there is only a symbol that stands for one.
 
-    Kernels run once, on symbols.  `if`, `while`, `range`, `and`, `max` and so on are rewritten where
-    peffects sees the source; elsewhere Python itself would have to decide.
+    Kernels run once, on symbols.  `if`, `while`, `range`, `and`, `max` and so on are rewritten
+    where peffects sees the source; elsewhere Python itself would have to decide.
 
     Wrong:
 

@@ -1,0 +1,261 @@
+"""Accumulators as users hold them, and values made to fit the type that their use wants.
+
+`h[i] += v` is rewritten into `add`; reading an accumulator in any way ends it (`Trace.read`).
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from peffects.errors import AccumulatorError, KernelTypeError
+from peffects.ir.builder import index_var
+from peffects.ir.syntax import (
+    Accumulate,
+    Atom,
+    Bounds,
+    For,
+    Index,
+    Monoid,
+    Ref,
+    Scalar,
+    Table,
+    Var,
+)
+from peffects.ir.typing import drop_axes
+from peffects.staging.scalars import (
+    Arithmetic,
+    Operand,
+    ScalarTracer,
+    Tracer,
+    cast,
+    lift,
+    to_bool,
+)
+from peffects.staging.tables import (
+    IndexSetTracer,
+    Item,
+    Origin,
+    TableTracer,
+    place_of,
+    refuse_write,
+    unify,
+    value_tracer,
+)
+from peffects.staging.trace import Accumulator, here, staging
+
+__all__ = ["AccumulatorTracer", "UncheckedTracer", "as_table", "fit", "is_table"]
+
+_OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "|="}
+
+
+class AccumulatorTracer(Arithmetic):
+    """A value that loops add to; its final value once it is read."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, held: Accumulator, name: str) -> None:
+        self.held = held
+        self.scope = held.owner
+        self.name = name
+        assert isinstance(held.ref.type, Ref)
+        self.type = held.ref.type.value
+        self.monoid = held.ref.type.monoid
+
+    def rename(self, name: str) -> None:
+        """Take the name of the local that holds it first."""
+        if self.name == "acc" and self.held.final is None and not self.held.written_in:
+            self.name = name
+            self.held.ref = Var(name, self.held.ref.type)
+
+    def what(self) -> str:
+        """What it is, for messages."""
+        return f"the accumulator `{self.name}`"
+
+    def __repr__(self) -> str:
+        return f"<accumulator {self.held.ref!r}>"
+
+    def read(self) -> ScalarTracer | TableTracer:
+        """The final value."""
+        trace = staging()
+        trace.check_open(self.scope, self.what())
+        final = trace.read(self.held)
+        if isinstance(final.type, Table):
+            return TableTracer(final, self.scope, self.name)
+        assert isinstance(final.type, Scalar)
+        return ScalarTracer(final, final.type, False, self.scope)
+
+    def operand(self) -> Operand:
+        """The final value as a number."""
+        value = self.read()
+        return value.operand()
+
+    def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
+        value = self.read()
+        if isinstance(value, ScalarTracer):
+            raise KernelTypeError(f"{self.what()} holds one number and is indexed.", at=here())
+        return value[key]
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        refuse_write(self.name)
+
+    def combine(self, key: object, value: object) -> None:
+        """`self[key] += value`, whatever the operation of the accumulator is."""
+        self.add(key if isinstance(key, tuple) else (key,), value)
+
+    def update(
+        self, symbol: str, items: tuple[Item, ...], value: object, unchecked: bool = False
+    ) -> None:
+        """`self[items] <symbol> value`, written with the operator of the accumulator."""
+        wanted = _OPERATORS.get(self.monoid)
+        if symbol != wanted:
+            use = f"`{self.name}[i] {wanted} v`" if wanted else f"`{self.name}.combine(i, v)`"
+            raise AccumulatorError(
+                f"{self.what()} combines with `{self.monoid.value}` and is changed with `{symbol}`.",
+                at=here(),
+                fix=f"Write {use}, or make the accumulator with another `op=`.",
+            )
+        self.add(items, value, unchecked)
+
+    def add(self, items: tuple[Item, ...], value: object, unchecked: bool = False) -> None:
+        """Accumulate `value` at `items`."""
+        trace = staging()
+        trace.check_open(self.scope, self.what())
+        indices, bounds = place_of(self.name, self.type, items, unchecked)
+        atom = fit(value, drop_axes(self.type, len(indices)), f"what is added to `{self.name}`")
+        trace.note_write(self.held)
+        trace.emit(Accumulate(self.held.ref, indices, atom, bounds))
+
+    def __iadd__(self, value: object) -> AccumulatorTracer:
+        self.update("+=", (), value)
+        return self
+
+    def __imul__(self, value: object) -> AccumulatorTracer:
+        self.update("*=", (), value)
+        return self
+
+    def __iand__(self, value: object) -> AccumulatorTracer:
+        self.update("&=", (), value)
+        return self
+
+    def __ior__(self, value: object) -> AccumulatorTracer:
+        self.update("|=", (), value)
+        return self
+
+    @property
+    def index_sets(self) -> tuple[IndexSetTracer, ...]:
+        """The index sets of all axes."""
+        dims = self.type.dims if isinstance(self.type, Table) else ()
+        return tuple(
+            IndexSetTracer(dim.size, Origin(f"axis {axis} of `{self.name}`"), self.scope, dim.label)
+            for axis, dim in enumerate(dims)
+        )
+
+    @property
+    def index_set(self) -> IndexSetTracer:
+        """The index set of the first axis."""
+        return self.index_sets[0]
+
+    index = index_set
+
+    @property
+    def shape(self) -> tuple[ScalarTracer, ...]:
+        """The sizes of all axes."""
+        return tuple(index_set.size for index_set in self.index_sets)
+
+
+class UncheckedTracer(Tracer):
+    """`pe.unchecked(a)`: the table or accumulator `a`, whose indices are not tested."""
+
+    def __init__(self, base: TableTracer | AccumulatorTracer) -> None:
+        self.base = base
+        self.scope = base.scope
+
+    def what(self) -> str:
+        """What it is, for messages."""
+        return f"`pe.unchecked` of {self.base.what()}"
+
+    def update(self, symbol: str, items: tuple[Item, ...], value: object) -> None:
+        """`pe.unchecked(h)[items] += value`."""
+        if not isinstance(self.base, AccumulatorTracer):
+            refuse_write(self.base.name)
+        self.base.update(symbol, items, value, unchecked=True)
+
+    def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
+        table = as_table(self.base)
+        return table.element(key if isinstance(key, tuple) else (key,), unchecked=True)
+
+
+def is_table(value: object) -> bool:
+    """Whether `value` stands for a whole table."""
+    if isinstance(value, AccumulatorTracer):
+        return isinstance(value.type, Table)
+    return isinstance(value, TableTracer) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def as_table(value: object) -> TableTracer:
+    """`value` as a table."""
+    if isinstance(value, AccumulatorTracer):
+        value = value.read()
+    elif isinstance(value, np.ndarray):
+        value = staging().inputs.capture(value)
+    if not isinstance(value, TableTracer):
+        raise KernelTypeError(f"a table is needed, and {value!r:.60} is none.", at=here())
+    return value
+
+
+def fit(value: object, t: Scalar | Table, role: str) -> Atom:
+    """The atom of `value` as a `t`; KernelTypeError, naming its `role`, if it cannot be that."""
+    if isinstance(t, Table):
+        return _fit_table(value, t, role)
+    if is_table(value):
+        raise KernelTypeError(f"{role} is a whole table, not a {t}.", at=here(), fix="Index it.")
+    if str(t) == "bool":
+        return to_bool(value)
+    x = lift(value, role)
+    if x.type.is_float and not t.is_float:
+        raise KernelTypeError(
+            f"{role} is a float ({x.type}), and the type wanted is {t}.",
+            at=here(),
+            fix="Use `dtype=float`, or say how it becomes an integer: `int(...)`.",
+        )
+    return cast(x, t)
+
+
+def _fit_table(value: object, t: Table, role: str) -> Var:
+    if not is_table(value):
+        raise KernelTypeError(
+            f"{role} is one number, and a table with {len(t.dims)} axes is needed.",
+            at=here(),
+            fix="Give as many indices as there are axes, or a table of the remaining ones.",
+        )
+    table = as_table(value)
+    if len(table.type.dims) != len(t.dims):
+        raise KernelTypeError(
+            f"{role} has {len(table.type.dims)} axes, and {len(t.dims)} are needed.", at=here()
+        )
+    trace = staging()
+    for axis, (own, wanted) in enumerate(zip(table.type.dims, t.dims, strict=True)):
+        mine = IndexSetTracer(own.size, Origin(f"axis {axis} of `{table.name}`"), table.scope)
+        other = IndexSetTracer(wanted.size, Origin("the table that is needed"), table.scope)
+        unify(mine, other, f"`{table.name}`", f"{role}, axis {axis},")
+    same = all(
+        trace.sizes.same(own.size, wanted.size)
+        for own, wanted in zip(table.type.dims, t.dims, strict=True)
+    )
+    if same and table.type.elem == t.elem:
+        return table.atom()
+    return _convert_table(table, t, role)
+
+
+def _convert_table(table: TableTracer, t: Table, role: str) -> Var:
+    """A copy of `table` whose type is exactly `t`."""
+    trace = staging()
+    binders = tuple(index_var("i", dim.size, dim.label) for dim in t.dims)
+    source = table.atom()
+    with trace.inside(trace.scope.kind) as scope:
+        (element,) = trace.emit(Index(source, binders, Bounds.PROVED))
+        atom = fit(value_tracer(element), t.elem, role)
+        body = trace.close(scope, (atom,))
+    return trace.emit(For(binders, body), (table.name,))[0]

@@ -1,0 +1,157 @@
+"""An `if` whose condition is a symbol: both sides are staged, and locals meet after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from peffects.errors import InternalError
+from peffects.ir.syntax import Atom, Cond
+from peffects.staging.scalars import to_bool
+from peffects.staging.trace import Kind, Scope, Trace, here
+from peffects.staging.values import (
+    Missing,
+    Tree,
+    atoms_of,
+    distribute,
+    join_trees,
+    settle,
+    size_is_outside,
+    take,
+    types_of,
+)
+
+__all__ = ["Branch", "StaticBranch", "choose"]
+
+Names: TypeAlias = tuple[tuple[str, int], ...]
+Frame: TypeAlias = dict[str, object]
+
+_UNBOUND = object()
+
+
+class StaticBranch:
+    """An `if` whose condition is known: one side runs."""
+
+    traced = False
+
+    def __init__(self, condition: bool) -> None:
+        self.condition = condition
+
+    def then(self, frame: Frame) -> bool:
+        """Whether the first side runs."""
+        return self.condition
+
+    def orelse(self, frame: Frame) -> bool:
+        """Whether the second side runs."""
+        return not self.condition
+
+
+class Branch:
+    """An `if` on a symbol; its methods are called in the order of their definition."""
+
+    traced = True
+
+    def __init__(self, trace: Trace, condition: object, names: Names, frame: Frame) -> None:
+        self.trace = trace
+        self.names = names
+        self.src = here()
+        self.pred = to_bool(condition)
+        self.start = take(names, frame)
+        self.scopes: list[Scope] = []
+        self.ends: list[Frame] = []
+
+    def _open(self) -> None:
+        self.scopes.append(self.trace.open(Kind.BRANCH, self))
+
+    def _end_side(self, frame: Frame) -> None:
+        """Note the locals at the end of a side; its block stays unfinished until types are known."""
+        scope = self.scopes[-1]
+        if self.trace.scope is not scope or scope.parent is None:
+            raise InternalError("a block is still open at the end of an `if`.")
+        self.ends.append({name: settle(v, scope) for name, v in take(self.names, frame).items()})
+        self.trace.scope = scope.parent
+
+    def then(self, frame: Frame) -> bool:
+        """Begin the first side."""
+        self._open()
+        return True
+
+    def orelse(self, frame: Frame) -> bool:
+        """End the first side and begin the second."""
+        self._end_side(frame)
+        self._open()
+        return True
+
+    def before(self) -> tuple[object, ...]:
+        """The locals as they were before the `if`."""
+        missing = "it is assigned on the other side of the `if` only"
+        return tuple(
+            self.start[name] if name in self.start else Missing(name, missing, self.src)
+            for name, _ in self.names
+        )
+
+    def merged(self, frame: Frame) -> tuple[object, ...]:
+        """End the second side, emit the conditional, and give the locals after it."""
+        self._end_side(frame)
+        then, orelse = self.ends
+        plans = [self._plan(name, then, orelse) for name, _ in self.names]
+        joined = {
+            n: plan
+            for (n, _), plan in zip(self.names, plans, strict=True)
+            if isinstance(plan, Tree)
+        }
+        values = [[end[name] for name in joined] for end in self.ends]
+        results = iter(emit_cond(self, list(joined.values()), values, list(joined)))
+        return tuple(next(results) if isinstance(plan, Tree) else plan for plan in plans)
+
+    def _plan(self, name: str, then: Frame, orelse: Frame) -> Tree | object:
+        """How the two values of a local become one; a Tree means: by the conditional."""
+        left, right = then.get(name, _UNBOUND), orelse.get(name, _UNBOUND)
+        if left is right:
+            return left if left is not _UNBOUND else self._missing(name, "neither side assigns it")
+        if left is _UNBOUND or right is _UNBOUND:
+            return self._missing(name, "it is assigned on one side of the `if` only")
+        joined = join_trees(left, right)
+        if isinstance(joined, str):
+            return self._missing(name, joined)
+        if not all(size_is_outside(t, self.scopes[0]) for t in types_of(joined)):
+            return self._missing(name, "it is a table whose size is computed inside the `if`")
+        return joined
+
+    def _missing(self, name: str, why: str) -> Missing:
+        return Missing(name, why, self.src)
+
+
+def emit_cond(
+    branch: Branch, trees: Sequence[Tree], values: Sequence[Sequence[object]], names: Sequence[str]
+) -> list[object]:
+    """Finish both blocks with `values` as `trees` have them, and emit the conditional."""
+    trace, blocks = branch.trace, []
+    for scope, side in zip(branch.scopes, values, strict=True):
+        outer, trace.scope = trace.scope, scope
+        atoms: list[Atom] = []
+        for value, tree in zip(side, trees, strict=True):
+            atoms += atoms_of(value, tree)
+        blocks.append(trace.close(scope, atoms))
+        trace.scope = outer
+    if not any(block.bindings or block.results for block in blocks):
+        return distribute(trees, (), names)
+    hints = [name for name, tree in zip(names, trees, strict=True) for _ in types_of(tree)]
+    outputs = trace.emit(Cond(branch.pred, *blocks), hints, branch.src)
+    return distribute(trees, outputs, names)
+
+
+def choose(
+    trace: Trace, condition: object, then: Callable[[], object], orelse: Callable[[], object]
+) -> object:
+    """A conditional expression on a symbol."""
+    names = (("the value of the conditional expression", 0),)
+    branch = Branch(trace, condition, names, {})
+    branch.then({})
+    first = {names[0][0]: then()}
+    branch.orelse(first)
+    second = {names[0][0]: orelse()}
+    (result,) = branch.merged(second)
+    if isinstance(result, Missing):
+        result.complain()
+    return result

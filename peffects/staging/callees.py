@@ -1,0 +1,299 @@
+"""What is called in place of what the user wrote: builtins, `math`, kernels, the user's functions.
+
+`resolve` is asked for each call in rewritten code, and for each function that is given to a loop
+operation.  Replacements do what the original does on ordinary values.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import random
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+
+from peffects.errors import KernelTypeError, SideEffectError
+from peffects.ir import primitives as prims
+from peffects.ir.syntax import BOOL, F64, I64, SCALARS
+from peffects.staging import maths, ops
+from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential
+from peffects.staging.scalars import binary, convert, is_symbolic, logical, unary_float
+from peffects.staging.tables import IndexTracer
+from peffects.staging.trace import current, here
+from peffects.staging.values import leaf_type
+
+__all__ = ["REPLACED", "check_no_effect"]
+
+Function: TypeAlias = Callable[..., object]
+
+# --- builtins ------------------------------------------------------------------------------------
+
+
+def _symbolic(values: Iterable[object]) -> bool:
+    return builtins.any(is_symbolic(value) for value in values)
+
+
+def _extreme(original: Function, primitive: prims.Primitive, over_table: Function) -> Function:
+    """`max` or `min`: of several numbers, of a Python sequence with symbols, of a table."""
+
+    def call(*args: object, **kwargs: object) -> object:
+        if len(args) == 1 and is_table(args[0]) and is_symbolic(args[0]):
+            return over_table(args[0])
+        values = args
+        if len(args) == 1 and isinstance(args[0], list | tuple):
+            values = tuple(args[0])
+        if not _symbolic(values):
+            return original(*args, **kwargs)
+        if kwargs:
+            raise KernelTypeError(
+                f"`{original.__name__}` of symbols takes no keyword arguments.", at=here()
+            )
+        return functools.reduce(lambda x, y: binary(primitive, x, y), values)
+
+    return call
+
+
+def _over_table(original: Function, over_table: Function) -> Function:
+    """`sum`, `any`, `all`: of a table the loop operation."""
+
+    def call(*args: object, **kwargs: object) -> object:
+        if args and is_symbolic(args[0]):
+            return over_table(*args, **kwargs)
+        if original is not builtins.sum and args:
+            values = list(args[0])  # type: ignore[call-overload]
+            if _symbolic(values):
+                combine = prims.OR if original is builtins.any else prims.AND
+                return functools.reduce(lambda x, y: logical(combine, x, y), values)
+            return original(values)
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _int(value: object = 0, *args: object) -> object:
+    return convert(value, I64, weak=True) if is_symbolic(value) else int(value, *args)  # type: ignore[call-overload]
+
+
+def _float(value: object = 0.0) -> object:
+    return convert(value, F64, weak=True) if is_symbolic(value) else float(value)  # type: ignore[arg-type]
+
+
+def _bool(value: object = False) -> object:
+    return logical(prims.AND, value, True) if is_symbolic(value) else bool(value)
+
+
+def _round(value: object, *args: object) -> object:
+    if is_symbolic(value):
+        raise KernelTypeError(
+            "`round` of a symbol: kernels have no rounding to even.",
+            at=here(),
+            fix="`pe.floor(x + 0.5)`.",
+        )
+    return round(value, *args)  # type: ignore[call-overload]
+
+
+def _len(value: object) -> object:
+    if is_table(value) and (is_symbolic(value) or current() is not None):
+        return as_table(value).shape[0]
+    return len(value)  # type: ignore[arg-type]
+
+
+def _range(*args: object) -> object:
+    if not _symbolic(args):
+        return range(*args)  # type: ignore[arg-type]
+    if len(args) == 1:
+        return SymbolicRange(0, args[0], 1)
+    return SymbolicRange(args[0], args[1], args[2] if len(args) > 2 else 1)
+
+
+def _reversed(value: object) -> object:
+    if isinstance(value, SymbolicRange):
+        return SymbolicRange(value.start, value.stop, value.step, not value.reverse)
+    if isinstance(value, range) and current() is not None:
+        return SymbolicRange(value.start, value.stop, value.step, True)
+    loop = sequential(value) if is_symbolic(value) else None
+    return loop.reversed() if loop is not None else reversed(value)  # type: ignore[call-overload]
+
+
+def _enumerate(value: object, start: object = 0) -> object:
+    loop = sequential(value) if is_symbolic(value) else None
+    if loop is None:
+        return enumerate(value, start)  # type: ignore[call-overload]
+    inner = loop.value
+
+    def pair(index: IndexTracer) -> object:
+        number: object = index if start == 0 else binary(prims.ADD, index, start)
+        return number, inner(index)
+
+    return SequentialLoop(loop.set, pair, loop.reverse)
+
+
+def _zip(*values: object, **kwargs: object) -> object:
+    if not _symbolic(values):
+        return zip(*values, **kwargs)  # type: ignore[call-overload]
+    tables = [as_table(value) for value in values]
+    first = tables[0]
+
+    def rows(index: IndexTracer) -> object:
+        exact = IndexTracer(index.var, index.set, index.scope)
+        return tuple(table[exact] for table in tables)
+
+    return SequentialLoop(first.index_set, rows)
+
+
+def _isinstance(value: object, kinds: object) -> bool:
+    if not is_symbolic(value):
+        return isinstance(value, kinds)  # type: ignore[arg-type]
+    known = leaf_type(value)
+    if known is None:
+        return False
+    example: object = np.ndarray
+    if not is_table(value):
+        example = np.dtype(str(getattr(known.type, "dtype", ""))).type
+        if known.weak:
+            example = int if known.type == I64 else float
+        elif known.type == BOOL:
+            example = bool
+    return issubclass(example, kinds)  # type: ignore[arg-type]
+
+
+BUILTINS: dict[object, Function] = {
+    max: _extreme(max, prims.MAX, ops.max),
+    min: _extreme(min, prims.MIN, ops.min),
+    sum: _over_table(sum, ops.sum),
+    any: _over_table(any, ops.any),
+    all: _over_table(all, ops.all),
+    int: _int,
+    float: _float,
+    bool: _bool,
+    round: _round,
+    len: _len,
+    range: _range,
+    reversed: _reversed,
+    enumerate: _enumerate,
+    zip: _zip,
+    isinstance: _isinstance,
+}
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _whole(round_: Function) -> Function:
+    """`math.floor` and its kin, which give an int."""
+    return lambda x: convert(round_(x), I64, weak=True)
+
+
+def _log(x: object, base: object = math.e) -> object:
+    if base is math.e:
+        return maths.log(x)
+    return binary(prims.DIV, maths.log(x), maths.log(base))
+
+
+MATH: dict[object, Function] = {
+    math.exp: maths.exp, math.expm1: maths.expm1, math.log: _log, math.log1p: maths.log1p,
+    math.sqrt: maths.sqrt, math.sin: maths.sin, math.cos: maths.cos, math.tan: maths.tan,
+    math.asin: maths.arcsin, math.acos: maths.arccos, math.atan: maths.arctan,
+    math.atan2: maths.arctan2, math.sinh: maths.sinh, math.cosh: maths.cosh, math.tanh: maths.tanh,
+    math.erf: maths.erf, math.lgamma: maths.lgamma, math.floor: _whole(maths.floor),
+    math.ceil: _whole(maths.ceil), math.trunc: _whole(maths.trunc), math.isnan: maths.isnan,
+    math.isfinite: maths.isfinite, math.fabs: lambda x: abs(convert(x, F64, weak=True)),
+    math.pow: lambda x, y: unary_float(prims.POW, x, y),
+    math.hypot: lambda x, y: maths.sqrt(x * x + y * y),
+}  # fmt: skip
+
+CASTS: dict[object, Function] = {
+    np.dtype(dtype).type: functools.partial(convert, target=scalar)
+    for dtype, scalar in SCALARS.items()
+}
+
+
+def _on_symbols(original: Function, on_symbols: Function) -> Function:
+    """`original` on ordinary values, `on_symbols` if one argument is a symbol."""
+
+    @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
+    def call(*args: object, **kwargs: object) -> object:
+        if _symbolic(args):
+            return on_symbols(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return call
+
+
+REPLACED: dict[object, Function] = {
+    **BUILTINS,
+    **{original: _on_symbols(original, new) for original, new in (MATH | CASTS).items()},  # type: ignore[arg-type]
+}
+
+# --- effects -------------------------------------------------------------------------------------
+
+_CONTAINERS = (list, dict, set, bytearray, deque, defaultdict, OrderedDict)
+_CHANGES = frozenset(
+    [
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "clear",
+        "sort",
+        "reverse",
+        "update",
+        "add",
+        "discard",
+        "setdefault",
+        "popitem",
+        "appendleft",
+        "extendleft",
+        "popleft",
+        "rotate",
+        "difference_update",
+        "intersection_update",
+        "symmetric_difference_update",
+        "move_to_end",
+    ]
+)
+_EFFECTS = (print, open, input, exec, eval, compile, breakpoint, setattr, delattr)
+_EFFECT_MODULES = frozenset(
+    [
+        "random",
+        "time",
+        "logging",
+        "secrets",
+        "uuid",
+        "os",
+        "subprocess",
+        "shutil",
+        "numpy.random.mtrand",
+        "tempfile",
+    ]
+)
+
+
+def check_no_effect(function: Function) -> None:
+    """Raise SideEffectError if calling `function` does something that Python would do each time."""
+    trace = current()
+    if trace is None:
+        return
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", "")
+    if isinstance(owner, _CONTAINERS) and name in _CHANGES and not trace.may_change(owner):
+        raise SideEffectError(
+            f"`{name}` changes a {type(owner).__name__} that was made outside {trace.scope.kind.value}.",
+            at=here(),
+            fix="Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
+            "`pe.table`, or add to a `pe.accumulator`.",
+        )
+    module = getattr(function, "__module__", None) or ""
+    stateful = isinstance(owner, random.Random | np.random.Generator | np.random.RandomState)
+    if function in _EFFECTS or module in _EFFECT_MODULES or stateful:
+        raise SideEffectError(
+            f"`{name}` is called in a kernel, where it would run once, while the kernel is staged.",
+            at=here(),
+            fix="Call it outside the kernel; return the values that it needs, or pass in those that it "
+            "gives.",
+        )

@@ -1,0 +1,173 @@
+"""What a kernel reads besides its arguments, and how the launcher reads it again at each call.
+
+A `Path` starts at the staged function or at one of its static arguments and goes on through closure
+cells, globals, attributes and items.  Numbers and arrays at the end of a path become hidden
+parameters (`Capture`); any other value on the way is a `Guard`: while it stays the same, the program
+holds.  Paths are relative, so another closure made by the same code uses the same program.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType, MethodType
+from typing import TypeAlias
+
+from peffects.staging.types import ArgumentType
+
+__all__ = ["Capture", "Constant", "Guard", "Path", "Root", "Static", "Step", "StepKind", "token_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The staged function itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """The static argument number `position`, counted among all leaves of the arguments."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """An object met on a way that nobody recorded; always the same object."""
+
+    value: object
+
+
+Start: TypeAlias = Root | Static | Constant
+
+
+class StepKind(enum.Enum):
+    """How a path goes on."""
+
+    CELL = "closure variable"
+    GLOBAL = "global"
+    ATTRIBUTE = "attribute"
+    ITEM = "item"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a path."""
+
+    kind: StepKind
+    key: object = None
+
+    def read(self, owner: object) -> object:
+        """What the step leads to from `owner`."""
+        match self.kind:
+            case StepKind.CELL:
+                function = plain_function(owner)
+                place = function.__code__.co_freevars.index(str(self.key))
+                return (function.__closure__ or ())[place].cell_contents
+            case StepKind.GLOBAL:
+                return plain_function(owner).__globals__[str(self.key)]
+            case StepKind.ATTRIBUTE:
+                return getattr(owner, str(self.key))
+            case StepKind.ITEM:
+                return owner[self.key]  # type: ignore[index]
+            case StepKind.LENGTH:
+                return len(owner)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        match self.kind:
+            case StepKind.ATTRIBUTE:
+                return f".{self.key}"
+            case StepKind.ITEM:
+                return f"[{self.key!r}]"
+            case StepKind.LENGTH:
+                return ".__len__()"
+            case StepKind.CELL | StepKind.GLOBAL:
+                return f" {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way to a value."""
+
+    start: Start
+    steps: tuple[Step, ...] = ()
+
+    def then(self, kind: StepKind, key: object = None) -> Path:
+        """This path with one more step."""
+        return Path(self.start, (*self.steps, Step(kind, key)))
+
+    def read(self, function: object, leaves: Sequence[object]) -> object:
+        """The value now, for a call of `function` whose arguments have these leaves."""
+        match self.start:
+            case Root():
+                value = function
+            case Static(position):
+                value = leaves[position]
+            case Constant(constant):
+                value = constant
+        for step in self.steps:
+            value = step.read(value)
+        return value
+
+    @property
+    def name(self) -> str:
+        """The last name on the path, for messages and as a hint in the IR."""
+        text = "".join(str(step) for step in self.steps).rpartition(" ")[2]
+        return text.lstrip(".") or "captured"
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A number or array that is read again at each call and passed as a hidden argument."""
+
+    path: Path
+    kind: ArgumentType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """A value that was used as it was: `token_of` it must stay the same."""
+
+    path: Path
+    token: object
+
+    def holds(self, function: object, leaves: Sequence[object]) -> bool:
+        """Whether the value is still what staging saw."""
+        try:
+            value = self.path.read(function, leaves)
+        except (AttributeError, LookupError, ValueError):
+            return False
+        return same_token(token_of(value), self.token)
+
+
+def plain_function(value: object) -> FunctionType:
+    """The function behind a function, a method or a kernel object."""
+    value = getattr(value, "__pe_function__", value)
+    if isinstance(value, MethodType):
+        value = value.__func__
+    assert isinstance(value, FunctionType), "paths go through functions written in Python only"
+    return value
+
+
+def token_of(value: object) -> object:
+    """What must stay the same for a value that was used as it was.
+
+    Of a function its code: what it reads is captured by itself.  Of small immutable values the value
+    and its type, of all others the identity.
+    """
+    if isinstance(value, FunctionType):
+        return value.__code__, value.__defaults__, value.__kwdefaults__
+    if isinstance(value, str | bytes | bool | int | float | complex | None.__class__):
+        return type(value), value
+    return value
+
+
+def same_token(left: object, right: object) -> bool:
+    """Whether two tokens are the same; objects are compared by identity."""
+    if isinstance(left, tuple) and isinstance(right, tuple) and left and right:
+        if isinstance(left[0], CodeType) and isinstance(right[0], CodeType):
+            return left[0] is right[0] and left[1] is right[1] and left[2] is right[2]
+        if isinstance(left[0], type) and left[0] is right[0]:
+            return bool(left[1] == right[1])
+    return left is right

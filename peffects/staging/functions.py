@@ -1,0 +1,83 @@
+"""Rewritten functions: from a function object to one whose control flow goes through hooks.
+
+Code is rewritten and compiled once per code object.  Each function object gets a function of its own,
+with the original's globals, defaults and closure cells, and hooks that know the original.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from types import CellType, CodeType, FunctionType
+
+from peffects.source import is_internal_file
+from peffects.staging.rewrite import HOOKS, rewrite_function
+from peffects.staging.sources import find_source
+
+__all__ = ["is_rewritten", "is_users", "rewritten"]
+
+_CODE: dict[tuple[str, CodeType], CodeType | None] = {}
+_REWRITTEN: set[int] = set()
+_KEPT: list[CodeType] = []
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def is_users(function: FunctionType) -> bool:
+    """Whether a function is the user's: neither ours nor a library's."""
+    file = function.__code__.co_filename
+    return not (file.startswith(("<frozen", *_LIBRARIES)) or is_internal_file(file))
+
+
+def is_rewritten(function: FunctionType) -> bool:
+    """Whether a function was made by rewritten code, and needs no rewriting."""
+    return id(function.__code__) in _REWRITTEN
+
+
+def rewritten(function: FunctionType, hooks: object) -> FunctionType:
+    """The rewritten `function`, which calls `hooks`; `function` itself if it has no source."""
+    code = _rewritten_code(function.__code__)
+    if code is None:
+        return function
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[HOOKS] = CellType(hooks)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    name, defaults = function.__name__, function.__defaults__
+    new = FunctionType(code, function.__globals__, name, defaults, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__qualname__ = function.__qualname__
+    new.__module__ = function.__module__
+    return new
+
+
+def _rewritten_code(code: CodeType) -> CodeType | None:
+    key = code.co_filename, code
+    if key not in _CODE:
+        _CODE[key] = _rewrite(code)
+    return _CODE[key]
+
+
+def _rewrite(code: CodeType) -> CodeType | None:
+    source = find_source(code)
+    if source is None:
+        return None
+    module = compile(
+        rewrite_function(source, code.co_freevars), code.co_filename, "exec", dont_inherit=True
+    )
+    (factory,) = _inner_codes(module)
+    found = [inner for inner in _inner_codes(factory) if inner.co_name == code.co_name]
+    assert len(found) == 1, "the factory defines one function"
+    _mark(found[0])
+    return found[0]
+
+
+def _inner_codes(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _mark(code: CodeType) -> None:
+    """Remember `code` and all inside it as rewritten; kept, so that ids stay their own."""
+    _REWRITTEN.add(id(code))
+    _KEPT.append(code)
+    for inner in _inner_codes(code):
+        _mark(inner)

@@ -1,0 +1,111 @@
+"""The parameters of a program that is being staged: arguments, and what the kernel reads besides.
+
+`reach` meets every value that the kernel's code reads from outside, with the path that leads to it.
+A number or an array becomes a hidden parameter; anything else is used as it is, under a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from peffects.errors import KernelTypeError
+from peffects.ir.syntax import I64, FinSet, Table, Var
+from peffects.staging.captures import Capture, Constant, Guard, Path, StepKind, token_of
+from peffects.staging.promotion import scalar_of
+from peffects.staging.scalars import ScalarTracer, is_symbolic
+from peffects.staging.tables import TableTracer
+from peffects.staging.trace import Trace, here
+from peffects.staging.types import ArrayType, ScalarType, type_of
+
+__all__ = ["KernelInputs"]
+
+
+class KernelInputs:
+    """Parameters, captures and guards of one trace."""
+
+    def __init__(self, resolve: Callable[[Callable[..., object]], Callable[..., object]]) -> None:
+        self.resolve = resolve
+        self.trace: Trace | None = None
+        self.params: list[Var] = []
+        self.captures: list[Capture] = []
+        self.guards: list[Guard] = []
+        self._paths: dict[int, tuple[Path, object]] = {}
+        self._reached: dict[tuple[object, ...], object] = {}
+
+    def parameter(self, kind: ArrayType | ScalarType, name: str) -> ScalarTracer | TableTracer:
+        """A new parameter of the program."""
+        trace = self.trace
+        assert trace is not None, "parameters are made while a trace is going on"
+        scalar = scalar_of(kind.dtype)
+        if scalar is None:
+            raise KernelTypeError(
+                f"`{name}` has dtype {kind.dtype}, which kernels do not have.",
+                at=here(),
+                fix="Kernels compute with float64, float32, integers and bool.",
+            )
+        place = len(self.params)
+        if isinstance(kind, ScalarType) or kind.ndim == 0:
+            var = Var(name, scalar)
+            self.params.append(var)
+            if scalar == I64:
+                trace.sizes.scalar(var)
+            weak = isinstance(kind, ScalarType) and kind.weak
+            return ScalarTracer(var, scalar, weak, trace.root)
+        dims = tuple(FinSet(trace.sizes.axis(place, k, name)) for k in range(kind.ndim))
+        var = Var(name, Table(dims, scalar))
+        self.params.append(var)
+        return TableTracer(var, trace.root, name)
+
+    # --- what is read from outside ---------------------------------------------------------------
+
+    def know(self, value: object, path: Path) -> None:
+        """Remember how `value` is reached."""
+        self._paths.setdefault(id(value), (path, value))
+
+    def path_of(self, value: object) -> Path:
+        """How `value` was reached."""
+        known = self._paths.get(id(value))
+        return known[0] if known is not None else Path(Constant(value))
+
+    def is_known(self, value: object) -> bool:
+        """Whether `value` was reached by a recorded path."""
+        return id(value) in self._paths
+
+    def reach(self, value: object, path: Path) -> object:
+        """What the kernel gets in place of `value`, which `path` leads to."""
+        if is_symbolic(value):
+            return value
+        key = self._key(path)
+        if key not in self._reached:
+            self._reached[key] = self._reach(value, path)
+        return self._reached[key]
+
+    def _reach(self, value: object, path: Path) -> object:
+        kind = type_of(value)
+        if kind is None or isinstance(value, bool | np.bool_):
+            self.know(value, path)
+            self.guards.append(Guard(path, token_of(value)))
+            return value
+        self.captures.append(Capture(path, kind))
+        return self.parameter(kind, path.name)
+
+    def _key(self, path: Path) -> tuple[object, ...]:
+        start = path.start
+        first = ("object", id(start.value)) if isinstance(start, Constant) else (start,)
+        if isinstance(start, Constant):
+            self.know(start.value, Path(start))  # keeps it alive, so that its id stays its own
+        return (*first, *path.steps)
+
+    def capture(self, value: object) -> object:
+        """The hidden parameter for an array that is met without having been read by a name."""
+        if type_of(value) is None:
+            return value
+        return self.reach(value, self.path_of(value))
+
+    def elements(self, values: list[object] | tuple[object, ...]) -> list[object]:
+        """The elements of a sequence from outside, each with its path."""
+        path = self.path_of(values)
+        self.guards.append(Guard(path.then(StepKind.LENGTH), token_of(len(values))))
+        return [self.reach(v, path.then(StepKind.ITEM, k)) for k, v in enumerate(values)]

@@ -1,0 +1,367 @@
+"""Loops whose length or whose body is symbolic, written as `for` and `while` statements.
+
+A `range` loop becomes a fold: the locals that the body assigns and that have values before it are
+carried.  Their types are found by trial: the body is staged with the types of the values before the
+loop; if a round ends with wider types it is staged again with those.  A `pe.par` loop becomes a
+parallel loop, whose body may only read and accumulate, so it may assign no local that lives outside.
+
+While a kernel is staged every `range` is a fold, however short: compile time does not depend on trip
+counts.  Loops over other Python sequences run while staging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
+
+from peffects.errors import DataRaceError, InternalError, MergeError
+from peffects.ir.rename import substitute
+from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
+from peffects.staging.branches import Frame, Names
+from peffects.staging.loops import bind_index
+from peffects.staging.ops import ParallelLoop
+from peffects.staging.ranges import SequentialLoop
+from peffects.staging.scalars import is_symbolic, to_bool
+from peffects.staging.trace import Kind, Scope, Trace, here
+from peffects.staging.trees import flatten
+from peffects.staging.values import (
+    Fixed,
+    LeafType,
+    Missing,
+    Tree,
+    atoms_of,
+    distribute,
+    join_trees,
+    leaf_type,
+    settle,
+    size_is_outside,
+    take,
+    types_of,
+)
+
+__all__ = ["FoldLoop", "ParLoop", "StaticLoop", "WhileLoop"]
+
+_MOST_TRIALS = 6
+
+
+class StaticLoop:
+    """A loop over a Python sequence: it runs while staging."""
+
+    traced: ClassVar[bool] = False
+
+    def __init__(self, items: Iterable[object]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.items)
+
+
+class ParLoop:
+    """`for i in pe.par(...)`."""
+
+    traced: ClassVar[bool] = True
+
+    def __init__(
+        self, trace: Trace, loop: ParallelLoop, names: Names, targets: Names, frame: Frame
+    ) -> None:
+        self.trace, self.loop = trace, loop
+        self.names, self.targets = names, targets
+        self.src = here()
+        self.start = take(names, frame)
+
+    def __iter__(self) -> Iterator[object]:
+        trace, sets = self.trace, self.loop.sets
+        hints = [name for name, _ in self.targets]
+        hints = hints if len(hints) == len(sets) else [f"i{k}" for k in range(len(sets))]
+        scope = trace.open(Kind.PARALLEL, self)
+        pairs = [bind_index(s, hint, scope) for s, hint in zip(sets, hints, strict=True)]
+        indices = tuple(index for _, index in pairs)
+        yield indices[0] if len(indices) == 1 else indices
+        block = trace.close(scope)
+        trace.emit(For(tuple(var for var, _ in pairs), block), (), self.src)
+
+    def enter(self) -> tuple[object, ...]:
+        """The locals at the start of the body: as they are outside."""
+        why = "it is assigned in each iteration of the parallel loop, and not before this place"
+        return tuple(
+            self.start[name] if name in self.start else Missing(name, why, self.src)
+            for name, _ in self.names
+        )
+
+    def leave(self, frame: Frame) -> None:
+        """Check that no local of the outside was assigned."""
+        for name, line in self.names:
+            before = self.start.get(name)
+            if (
+                name in self.start
+                and not isinstance(before, Missing)
+                and frame.get(name) is not before
+            ):
+                at = here()
+                raise DataRaceError(
+                    f"the parallel loop assigns `{name}`, which lives outside: iterations would race.",
+                    at=type(at)(at.file, line, 0, at.function),
+                    fix=f"To add up, use an accumulator: `{name} = pe.accumulator()` and `{name} += ...`; "
+                    "for a loop whose iterations follow each other, use `range`.",
+                )
+
+    def after(self) -> tuple[object, ...]:
+        """The locals after the loop."""
+        why = "it is assigned inside a parallel loop only"
+        values = [self.start.get(name, Missing(name, why, self.src)) for name, _ in self.names]
+        return (*values, *(Missing(name, why, self.src) for name, _ in self.targets))
+
+
+class _Carried:
+    """What sequential loops share: the locals that one round hands to the next."""
+
+    traced = True
+
+    def __init__(self, trace: Trace, names: Names, frame: Frame) -> None:
+        self.trace = trace
+        self.names = names
+        self.src = here()
+        self.start = take(names, frame)
+        self.hidden: dict[str, str] = {}
+        self.trees: dict[str, Tree] = {}
+        self.carries: list[Var] = []
+        self.entry: Frame = {}
+        self.results: Frame = {}
+        for name, _ in names:
+            self._plan(name)
+
+    def _plan(self, name: str) -> None:
+        """Carry the local `name` if it has a value that a loop can carry."""
+        if name not in self.start:
+            self.hidden[name] = "it is assigned inside the loop, and not before this place"
+            return
+        value = self.start[name]
+        tree = carried_tree(value)
+        if isinstance(tree, str):
+            self.hidden[name] = tree
+        else:
+            self.trees[name] = tree
+
+    def bind_carries(self, scope: Scope) -> None:
+        """Fresh variables for what is carried, as the locals at the start of the body."""
+        self.carries = [Var(name, t) for name, tree in self.trees.items() for t in types_of(tree)]
+        values = distribute(list(self.trees.values()), self.carries, list(self.trees))
+        self.entry = dict(zip(self.trees, values, strict=True))
+
+    def enter(self) -> tuple[object, ...]:
+        """The locals at the start of the body."""
+        return tuple(
+            self.entry[name] if name in self.entry else Missing(name, self.hidden[name], self.src)
+            for name, _ in self.names
+        )
+
+    def widen(self, ends: Frame, scope: Scope) -> bool:
+        """Whether types had to change so that a round can hand on what it ends with."""
+        changed = False
+        for name, tree in list(self.trees.items()):
+            joined = join_trees(
+                self.entry[name], ends.get(name, Missing(name, "it is deleted", self.src))
+            )
+            if isinstance(joined, Tree):
+                joined = self._with_types(tree, joined, scope)
+            if isinstance(joined, str):
+                self.hidden[name] = joined
+                del self.trees[name]
+                changed = True
+            elif joined != tree and types_and_weakness(joined) != types_and_weakness(tree):
+                self.trees[name] = joined
+                changed = True
+        return changed
+
+    def _with_types(self, tree: Tree, joined: Tree, scope: Scope) -> Tree | str:
+        """The tree to carry: a leaf that the body leaves alone keeps its type."""
+        leaves = tuple(
+            old if isinstance(new, Fixed) else new
+            for old, new in zip(tree.leaves, joined.leaves, strict=True)
+        )
+        merged = Tree(tree.structure, leaves)
+        if not all(size_is_outside(t, scope) for t in types_of(merged)):
+            return "it is a table whose size is computed inside the loop"
+        return merged
+
+    def end_atoms(self, ends: Frame) -> list[Atom]:
+        """The atoms that a round hands on."""
+        return [atom for name, tree in self.trees.items() for atom in atoms_of(ends[name], tree)]
+
+    def initial_atoms(self) -> list[Atom]:
+        """The atoms that the first round gets."""
+        return [a for name, tree in self.trees.items() for a in atoms_of(self.start[name], tree)]
+
+    def settle(self, frame: Frame, scope: Scope) -> Frame:
+        """The locals at the end of a round."""
+        if self.trace.scope is not scope:
+            raise InternalError("a block is still open at the end of a loop body.")
+        return {name: settle(v, scope) for name, v in take(self.names, frame).items()}
+
+    def prune(self, ends: list[Atom], inits: list[Atom]) -> dict[Var, Atom]:
+        """The carries that no round changes, and what they are."""
+        triples = zip(self.carries, ends, inits, strict=True)
+        return {carry: init for carry, end, init in triples if end is carry}
+
+    def finish(self, variables: dict[Var, Atom], invariant: dict[Var, Atom]) -> None:
+        """The locals after the loop: `variables` has the last value of each carry."""
+        values = distribute(list(self.trees.values()), list(variables.values()), list(self.trees))
+        self.results = dict(zip(self.trees, values, strict=True))
+        place = 0
+        for name, tree in self.trees.items():
+            own = self.carries[place : place + len(types_of(tree))]
+            place += len(own)
+            if all(carry in invariant for carry in own):
+                self.results[name] = self.start[name]
+
+    def value_after(self, name: str) -> object:
+        """The value of a local after the loop."""
+        if name in self.results:
+            return self.results[name]
+        return Missing(name, self.hidden.get(name, "it is assigned inside a loop only"), self.src)
+
+    def give_up(self) -> MergeError:
+        """The error when types keep changing."""
+        return MergeError(
+            f"the types of {', '.join(self.trees)} change with each round of the loop.", at=self.src
+        )
+
+
+def types_and_weakness(tree: Tree) -> list[object]:
+    """The typed leaves, for comparison."""
+    return [leaf for leaf in tree.leaves if not isinstance(leaf, Fixed)]
+
+
+def carried_tree(value: object) -> Tree | str:
+    """The types in which a loop carries `value`, or why it cannot."""
+    if isinstance(value, Missing):
+        return value.why
+    leaves, structure = flatten(value)
+    types: list[LeafType | Fixed] = []
+    for leaf in leaves:
+        known = leaf_type(leaf)
+        types.append(known if known is not None else Fixed(leaf))
+    return Tree(structure, tuple(types))
+
+
+class FoldLoop(_Carried):
+    """A `for` over a `range`, or over the elements of tables, that becomes a fold."""
+
+    def __init__(
+        self, trace: Trace, loop: SequentialLoop, names: Names, targets: Names, frame: Frame
+    ) -> None:
+        super().__init__(trace, names, frame)
+        self.loop, self.targets = loop, targets
+        self.ends: Frame | None = None
+
+    def __iter__(self) -> Iterator[object]:
+        trace, loop = self.trace, self.loop
+        hint = self.targets[0][0] if self.targets else "i"
+        for _ in range(_MOST_TRIALS):
+            scope = trace.open(Kind.SEQUENTIAL)
+            binder, index = bind_index(loop.set, hint, scope, exact=False)
+            self.bind_carries(scope)
+            self.ends = None
+            yield loop.value(index)
+            if self.ends is None:
+                raise InternalError("the body of a loop ended too early.")
+            trace.scope = scope
+            if not self.widen(self.ends, scope):
+                self._emit(scope, binder, self.ends)
+                return
+            trace.scope = scope.parent or scope
+        raise self.give_up()
+
+    def leave(self, frame: Frame) -> None:
+        """Note the locals at the end of the body."""
+        self.ends = self.settle(frame, self.trace.scope)
+
+    def _emit(self, scope: Scope, binder: Var, ends: Frame) -> None:
+        trace = self.trace
+        atoms = self.end_atoms(ends)
+        block = trace.close(scope, atoms)
+        inits = self.initial_atoms()
+        invariant = self.prune(atoms, inits)
+        kept = [k for k, carry in enumerate(self.carries) if carry not in invariant]
+        body = Block(block.bindings, tuple(block.results[k] for k in kept))
+        carries = tuple(self.carries[k] for k in kept)
+        starts = tuple(inits[k] for k in kept)
+        fold = Fold(binder, self.loop.reverse, carries, starts, substitute(body, invariant))
+        outputs = trace.emit(fold, [carry.name for carry in carries], self.src)
+        last: dict[Var, Atom] = {carry: invariant.get(carry, carry) for carry in self.carries}
+        last.update(zip(carries, outputs, strict=True))
+        self.finish(last, invariant)
+
+    def after(self) -> tuple[object, ...]:
+        """The locals after the loop."""
+        why = "it is the variable of a loop that may run zero times"
+        values = [self.value_after(name) for name, _ in self.names]
+        return (*values, *(Missing(name, why, self.src) for name, _ in self.targets))
+
+
+class WhileLoop(_Carried):
+    """A `while`.  It runs while staging until its condition is a symbol."""
+
+    traced = False
+
+    def __init__(self, trace: Trace | None, names: Names) -> None:
+        self.given = trace, names
+        self.trials = 0
+        self.ends: Frame | None = None
+
+    def more(self, condition: Callable[[], object], frame: Frame) -> bool:
+        """Whether the body runs (again)."""
+        trace, names = self.given
+        if trace is None:
+            return bool(condition())
+        if self.traced:
+            return not self._end_trial()
+        with trace.inside(Kind.WHILE):
+            value = condition()
+        if not is_symbolic(value):
+            return bool(value)
+        super().__init__(trace, names, frame)
+        self.traced = True
+        return True
+
+    def begin(self, condition: Callable[[], object]) -> None:
+        """Stage the condition on what is carried, and begin the body."""
+        trace = self.trace
+        scope = trace.open(Kind.WHILE)
+        self.test = trace.close(scope, (to_bool(condition()),))
+        self.body_scope = trace.open(Kind.WHILE)
+
+    def enter(self) -> tuple[object, ...]:
+        """The locals at the start of a round, for the condition and the body."""
+        self.shared = self.trace.open(Kind.WHILE)
+        self.bind_carries(self.shared)
+        self.ends = None
+        return super().enter()
+
+    def leave(self, frame: Frame) -> None:
+        """Note the locals at the end of the body."""
+        self.ends = self.settle(frame, self.body_scope)
+
+    def _end_trial(self) -> bool:
+        """Whether this trial was the last one."""
+        trace, shared = self.trace, self.shared
+        if self.ends is None or shared.parent is None:
+            raise InternalError("the body of a loop ended too early.")
+        self.trials += 1
+        if self.trials > _MOST_TRIALS:
+            raise self.give_up()
+        if self.widen(self.ends, self.shared):
+            trace.scope = shared.parent
+            return False
+        atoms = self.end_atoms(self.ends)
+        body = trace.close(self.body_scope, atoms)
+        trace.close(shared)
+        inits = self.initial_atoms()
+        loop = While(tuple(self.carries), tuple(inits), self.test, body)
+        outputs = trace.emit(loop, [carry.name for carry in self.carries], self.src)
+        self.finish(dict(zip(self.carries, outputs, strict=True)), {})
+        return True
+
+    def after(self) -> tuple[object, ...]:
+        """The locals after the loop."""
+        return tuple(self.value_after(name) for name, _ in self.names)

@@ -1,0 +1,339 @@
+"""The loop operations that users call: `pe.table`, `pe.sum`, `pe.par`, `pe.accumulator` and so on.
+
+While a kernel is staged they emit loops.  Outside, an operation is a kernel of its own, staged and
+run at once by the function that the top layer gives to `run_outside_with`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NoReturn, ParamSpec, TypeVar, cast
+
+from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
+from peffects.ir import primitives as prims
+from peffects.ir.builder import int_lit
+from peffects.ir.syntax import BOOL, I64, FinSet, For, Idx, Lit, Monoid, Ref, Table, Var
+from peffects.staging import maths
+from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer, as_table, is_table
+from peffects.staging.loops import as_sets, finish_reduction, finish_table, trace_body
+from peffects.staging.promotion import scalar_of
+from peffects.staging.scalars import (
+    ScalarTracer,
+    binary,
+    compare,
+    convert,
+    is_symbolic,
+    logical,
+    select,
+    test,
+    unary,
+    weak_int,
+)
+from peffects.staging.tables import IndexSetTracer, TableTracer
+from peffects.staging.trace import current, here, staging
+from peffects.staging.trees import map_leaves
+
+__all__ = [
+    "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp", "max", "mean",
+    "min", "par", "prod", "run_outside_with", "stop_gradient", "sum", "table", "unchecked", "where",
+]  # fmt: skip
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Outside = Callable[[Callable[..., object], tuple[object, ...], dict[str, object]], object]
+
+_outside: list[Outside] = []
+
+
+def run_outside_with(run: Outside) -> None:
+    """Say how a loop operation runs where no kernel is being staged.
+
+    `run(operation, args, kwargs)` stages `operation(*args, **kwargs)` like a kernel and runs it.
+    """
+    _outside[:] = [run]
+
+
+def _loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
+    """An operation that stages and runs itself outside kernels."""
+
+    @functools.wraps(operation)
+    def staged_or_run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if current() is not None:
+            return operation(*args, **kwargs)
+        if not _outside:
+            raise InternalError(f"nobody said how `{operation.__name__}` runs outside a kernel.")
+        return cast(R, _outside[0](operation, args, kwargs))
+
+    return staged_or_run
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@_loop_operation
+def table(function: object, *, over: object = None) -> object:
+    """The table of `function(i)` for all indices i; a tuple of results gives a tuple of tables.
+
+    The index sets are those of the axes that the indices are used on, or given by `over`: an int, a
+    `Fin`, a table (its first axis), `x.index`, or a tuple of these, one for each parameter.
+    """
+    with trace_body("table", function, over) as body:
+        result = finish_table(body)
+    return result
+
+
+@_loop_operation
+def each(function: object, *, over: object = None) -> None:
+    """Run `function(i)` for all indices i in parallel, for what it accumulates."""
+    with trace_body("each", function, over) as body:
+        if body.value is not None:
+            raise KernelTypeError(
+                "the function given to `each` returns a value.", at=here(), fix="Use `pe.table`."
+            )
+        block = staging().close(body.scope)
+        staging().emit(For(body.binders, block))
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+def _reduce(operation: str, monoid: Monoid, function: object, over: object) -> object:
+    """The combination of `function(i)` over all i; of a table: of all its elements."""
+    function, over = _elements(function, over)
+    with trace_body(operation, function, over) as body:
+        result = finish_reduction(body, monoid)
+    if monoid in (Monoid.MIN, Monoid.MAX):
+        _check_not_empty(operation, body.binders)
+    return result
+
+
+def _elements(function: object, over: object) -> tuple[object, object]:
+    """A table stands for the function that gives its elements."""
+    if not is_table(function):
+        return function, over
+    whole = as_table(function)
+    return (lambda i: whole[i]), whole.index_sets if over is None else over
+
+
+def _check_not_empty(operation: str, binders: Sequence[Var]) -> None:
+    trace = staging()
+    for binder in binders:
+        assert isinstance(binder.type, Idx)
+        size = trace.sizes.representative(binder.type.set.size)
+        if isinstance(size, Lit) and size.value:
+            continue
+        some = trace.prim(prims.LT, int_lit(0), size)
+        text = f"`{operation}` over an empty index set."
+        trace.check(some, ValueRangeError, text, (), "Give a table that has elements.")
+
+
+@_loop_operation
+def sum(function: object, *, over: object = None) -> object:
+    """The sum of `function(i)` over all indices i; 0 if there are none."""
+    return _reduce("sum", Monoid.ADD, function, over)
+
+
+@_loop_operation
+def prod(function: object, *, over: object = None) -> object:
+    """The product of `function(i)` over all indices i; 1 if there are none."""
+    return _reduce("prod", Monoid.MUL, function, over)
+
+
+@_loop_operation
+def max(function: object, *, over: object = None) -> object:
+    """The largest `function(i)`; ValueRangeError if there are no indices."""
+    return _reduce("max", Monoid.MAX, function, over)
+
+
+@_loop_operation
+def min(function: object, *, over: object = None) -> object:
+    """The smallest `function(i)`; ValueRangeError if there are no indices."""
+    return _reduce("min", Monoid.MIN, function, over)
+
+
+@_loop_operation
+def any(function: object, *, over: object = None) -> object:
+    """Whether `function(i)` holds for some index i."""
+    return _reduce("any", Monoid.OR, function, over)
+
+
+@_loop_operation
+def all(function: object, *, over: object = None) -> object:
+    """Whether `function(i)` holds for every index i."""
+    return _reduce("all", Monoid.AND, function, over)
+
+
+@_loop_operation
+def mean(function: object, *, over: object = None) -> object:
+    """The mean of `function(i)` over all indices i; nan if there are none."""
+    function, over = _elements(function, over)
+    with trace_body("mean", function, over) as body:
+        total = finish_reduction(body, Monoid.ADD)
+    count: object = 1
+    for binder in body.binders:
+        assert isinstance(binder.type, Idx)
+        count = binary(prims.MUL, count, weak_int(binder.type.set.size))
+    return map_leaves(lambda leaf: _divided(leaf, count), total)
+
+
+def _divided(leaf: object, count: object) -> object:
+    if isinstance(leaf, TableTracer):
+        return table(lambda i: binary(prims.DIV, leaf[i], count), over=leaf.index_sets)
+    return binary(prims.DIV, leaf, count)
+
+
+def _materialized(operation: str, function: object, over: object) -> TableTracer:
+    """The table of `function`, for operations that go over its values more than once."""
+    if is_table(function):
+        return as_table(function)
+    with trace_body(operation, function, over) as body:
+        result = finish_table(body)
+    if not isinstance(result, TableTracer) or result.ndim != len(body.binders):
+        raise KernelTypeError(
+            f"the function given to `{operation}` must return one number.", at=here()
+        )
+    return result
+
+
+@_loop_operation
+def logsumexp(function: object, *, over: object = None) -> object:
+    """`log(sum(exp(function(i))))`, without overflow; -inf if there are no indices."""
+    values = _materialized("logsumexp", function, over)
+    sets = values.index_sets
+    with trace_body("max", lambda i: values[i], sets) as body:
+        largest = stop_gradient(finish_reduction(body, Monoid.MAX))
+    finite = test(prims.IS_FINITE, largest)
+    shift = select(finite, largest, 0.0)
+    total = sum(lambda i: maths.exp(binary(prims.SUB, values[i], shift)), over=sets)
+    return binary(prims.ADD, maths.log(total), shift)
+
+
+def _first(operation: str, monoid: Monoid, function: object, over: object) -> object:
+    """The first index of the extremal value; a nan counts as extremal, as it does in numpy."""
+    values = _materialized(operation, function, over)
+    if values.ndim != 1:
+        raise KernelTypeError(f"`{operation}` takes a function of one index.", at=here())
+    extreme = _reduce(operation, monoid, values, None)
+    size = values.index_set.size
+
+    def place(i: object) -> object:
+        value = values[i]
+        hit: object = compare(prims.EQ, value, extreme)
+        if isinstance(value, ScalarTracer) and value.type.is_float:
+            hit = logical(prims.OR, hit, test(prims.IS_NAN, value))
+        return select(hit, i, size)
+
+    return convert(_reduce(operation, Monoid.MIN, place, values.index_sets), I64, weak=True)
+
+
+@_loop_operation
+def argmin(function: object, *, over: object = None) -> object:
+    """The first index at which `function(i)` is smallest, as an int."""
+    return _first("argmin", Monoid.MIN, function, over)
+
+
+@_loop_operation
+def argmax(function: object, *, over: object = None) -> object:
+    """The first index at which `function(i)` is largest, as an int."""
+    return _first("argmax", Monoid.MAX, function, over)
+
+
+# --- loops as statements, accumulators -----------------------------------------------------------
+
+
+class ParallelLoop:
+    """What `pe.par` gives: `for i in pe.par(x): ...` is rewritten into a parallel loop."""
+
+    _pe_symbolic = True
+
+    def __init__(self, sets: tuple[IndexSetTracer, ...]) -> None:
+        self.sets = sets
+
+    def __iter__(self) -> NoReturn:
+        raise ControlFlowError(
+            "`pe.par` is iterated where its loop is not rewritten.",
+            at=here(),
+            fix="Write it as a `for` statement in a kernel whose source peffects can read.",
+        )
+
+
+def par(*over: object) -> ParallelLoop:
+    """The index sets of a parallel loop: `for i in pe.par(x): ...`, `for i, j in pe.par(n, m): ...`."""
+    if current() is None:
+        raise ControlFlowError(
+            "`pe.par` is used outside a kernel.",
+            at=here(),
+            fix="Put the loop into a function decorated with `@pe.kernel`.",
+        )
+    sets = as_sets(over)
+    if not sets:
+        raise KernelTypeError("`pe.par` needs an index set.", at=here(), fix="`pe.par(x)`.")
+    return ParallelLoop(sets)
+
+
+_MONOIDS = {"add": Monoid.ADD, "mul": Monoid.MUL, "min": Monoid.MIN, "max": Monoid.MAX}
+_MONOIDS |= {"and": Monoid.AND, "or": Monoid.OR}
+
+
+def accumulator(*over: object, dtype: object = float, op: str = "add") -> AccumulatorTracer:
+    """An accumulator with one element for each index of `over`; without `over` a single number.
+
+    Loops change it with `h[i] += v` (or `*=`, `&=`, `|=`, `h.combine(i, v)`, as `op` says) and it is
+    its final value once it is read.  `op`: add, mul, min, max, and, or.
+    """
+    if current() is None:
+        raise ControlFlowError(
+            "`pe.accumulator` is used outside a kernel.",
+            at=here(),
+            fix="Put it into a function decorated with `@pe.kernel`.",
+        )
+    elem, monoid = scalar_of(dtype), _MONOIDS.get(op)
+    if elem is None or monoid is None:
+        wrong = f"dtype {dtype!r}" if elem is None else f"operation {op!r}"
+        raise KernelTypeError(
+            f"accumulators have no {wrong}.", at=here(), fix=f"Operations: {', '.join(_MONOIDS)}."
+        )
+    logical_ = monoid in (Monoid.AND, Monoid.OR)
+    if logical_ != (elem == BOOL):
+        raise KernelTypeError(
+            f"an accumulator of {elem} cannot combine with `{op}`.",
+            at=here(),
+            fix="`and` and `or` combine bools (`dtype=bool`), the others numbers.",
+        )
+    dims = tuple(FinSet(index_set.atom, index_set.label) for index_set in as_sets(over))
+    held = Ref(monoid, Table(dims, elem) if dims else elem)
+    return AccumulatorTracer(staging().accumulator(Var("acc", held)), "acc")
+
+
+def unchecked(value: object) -> object:
+    """`value`, a table or an accumulator, whose indices are not tested: wrong ones corrupt memory."""
+    if not is_symbolic(value) and current() is None:
+        return value
+    if isinstance(value, AccumulatorTracer):
+        return UncheckedTracer(value)
+    return UncheckedTracer(as_table(value))
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def where(condition: object, then: object, orelse: object) -> object:
+    """`then` if `condition` else `orelse`, numbers all three; both are computed."""
+    if is_symbolic(condition) or is_symbolic(then) or is_symbolic(orelse):
+        return select(condition, then, orelse)
+    return then if condition else orelse
+
+
+def stop_gradient(value: object) -> object:
+    """`value`, number, table or nested, as a constant for derivatives."""
+    return map_leaves(_stopped, value)
+
+
+def _stopped(leaf: object) -> object:
+    if current() is None or not (is_symbolic(leaf) or is_table(leaf)):
+        return leaf
+    if is_table(leaf):
+        whole = as_table(leaf)
+        return table(lambda i: unary(prims.STOP_GRADIENT, whole[i]), over=whole.index_sets)
+    return unary(prims.STOP_GRADIENT, leaf)

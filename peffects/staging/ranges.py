@@ -1,0 +1,126 @@
+"""What a sequential `for` statement may run over: ranges, tables, and pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
+from peffects.ir import primitives as op
+from peffects.ir.builder import int_lit
+from peffects.ir.syntax import I64, Atom, Lit
+from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.scalars import Operand, binary, cast, lift, make
+from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin
+from peffects.staging.trace import here, staging
+
+__all__ = ["SequentialLoop", "SymbolicRange", "sequential"]
+
+
+class SequentialLoop:
+    """A loop over `set`; `value` gives what the loop variable is for an index."""
+
+    def __init__(
+        self,
+        index_set: IndexSetTracer,
+        value: Callable[[IndexTracer], object],
+        reverse: bool = False,
+    ) -> None:
+        self.set = index_set
+        self.value = value
+        self.reverse = reverse
+
+    def reversed(self) -> SequentialLoop:
+        """The same loop, backwards."""
+        return SequentialLoop(self.set, self.value, not self.reverse)
+
+
+class SymbolicRange:
+    """`range(...)` with a symbol in it, or a reversed one."""
+
+    _pe_symbolic: ClassVar[bool] = True
+
+    def __init__(self, start: object, stop: object, step: object, reverse: bool = False) -> None:
+        self.start, self.stop, self.step, self.reverse = start, stop, step, reverse
+
+    def __iter__(self) -> Iterator[int]:
+        parts = (self.start, self.stop, self.step)
+        if all(isinstance(part, int) for part in parts):
+            numbers = range(*parts)  # type: ignore[arg-type]
+            return reversed(numbers) if self.reverse else iter(numbers)
+        raise ControlFlowError(
+            "a `range` whose length is a symbol is iterated where the loop is not rewritten.",
+            at=here(),
+            fix="Use a `for` statement, or `pe.table(lambda i: ..., over=n)` in place of a comprehension.",
+        )
+
+    def loop(self) -> SequentialLoop:
+        """The loop over this range."""
+        if not isinstance(self.step, int):
+            raise KernelTypeError(
+                "the step of a `range` is a symbol.", at=here(), fix="Use a literal step."
+            )
+        if self.step == 0:
+            raise ValueRangeError("the step of a `range` is 0.", at=here())
+        plain = isinstance(self.start, int) and self.start == 0 and self.step == 1
+        stop = _integer(self.stop)
+        size = _clamped(stop) if plain else _clamped(self._length(self.start, stop, self.step))
+        index_set = IndexSetTracer(size, Origin("a `range`", here()), staging().scope)
+        start, step = self.start, self.step
+
+        def value(index: IndexTracer) -> object:
+            if plain:
+                index.within = stop.atom
+                return index
+            scaled = index if step == 1 else binary(op.MUL, index, step)
+            return binary(op.ADD, start, scaled)
+
+        return SequentialLoop(index_set, value, self.reverse)
+
+    def _length(self, start: object, stop: Operand, step: int) -> Operand:
+        """ceil((stop - start) / step)."""
+        if isinstance(start, int) and isinstance(stop.atom, Lit):
+            return Operand(int_lit(len(range(start, int(stop.atom.value), step))), I64, True)
+        span = binary(op.SUB, make(stop), start)
+        if step < 0:
+            span = binary(op.SUB, start, make(stop))
+        if abs(step) > 1:
+            span = binary(op.FLOORDIV, binary(op.ADD, span, abs(step) - 1), abs(step))
+        return span.operand()
+
+
+def _integer(value: object) -> Operand:
+    x = lift(value, "an argument of `range`")
+    if not x.type.is_integer:
+        raise KernelTypeError(
+            f"`range` takes integers, not a {x.type}.", at=here(), fix="Use `int(...)`."
+        )
+    return Operand(cast(x, I64), I64, True)
+
+
+def _clamped(length: Operand) -> Atom:
+    """The length, or 0 if it is negative."""
+    trace = staging()
+    atom = length.atom
+    if isinstance(atom, Lit):
+        return int_lit(int(atom.value) if int(atom.value) > 0 else 0)
+    tested = any(atom in scope.nonnegative for scope in trace.scope.up())
+    if tested or trace.sizes.is_length(atom):
+        return atom
+    size = trace.prim(op.MAX, atom, int_lit(0), name="length")
+    trace.size_homes[size] = trace.scope
+    return size
+
+
+def sequential(iterable: object) -> SequentialLoop | None:
+    """The loop that a `for` statement over `iterable` becomes, or None if it runs while staging."""
+    if isinstance(iterable, SequentialLoop):
+        return iterable
+    if isinstance(iterable, range):
+        iterable = SymbolicRange(iterable.start, iterable.stop, iterable.step)
+    if isinstance(iterable, SymbolicRange):
+        return iterable.loop()
+    if is_table(iterable):
+        table = as_table(iterable)
+        return SequentialLoop(table.index_set, lambda index: table[index])
+    return None

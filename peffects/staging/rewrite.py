@@ -1,0 +1,458 @@
+"""Rewrites a function so that control flow, calls and reads go through hooks.
+
+The hooks (`hooks.py`) are methods of one object, in scope as `_pe`.  On ordinary values they do what
+Python does; on symbols they stage.  Statements keep their shape, so that `break`, `return` and
+exceptions work as ever:
+
+    if test: A                       c = _pe.branch(test, names, _pe.locals())
+    else: B                          if c.then(_pe.locals()): A
+                                     if c.orelse(_pe.locals()):
+                                         if c.traced: x, y = c.before()
+                                         B
+                                     if c.traced: x, y = c.merged(_pe.locals())
+
+    for i in xs: A                   c = _pe.loop(xs, names, _pe.locals())
+                                     for i in c:
+                                         if c.traced: x, y = c.enter()
+                                         A
+                                         if c.traced: c.leave(_pe.locals())
+                                     else:
+                                         if c.traced: x, y, i = c.after()
+
+A symbolic `if` runs both parts; a symbolic loop yields once for each trial that staging needs.  All
+nodes keep the places of the user's text, so tracebacks and messages show the user's lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+from peffects.staging.sources import FunctionNode, Source
+from peffects.staging.syntax import assigned_names, bound_names, has_any, without_early_returns
+
+__all__ = ["HOOKS", "rewrite_function"]
+
+HOOKS = "_pe"
+_FACTORY = "_pe_factory"
+_UNWRAPPED_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
+_COMPARISONS = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_AUGMENTED = {
+    ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*=", ast.Div: "/=", ast.FloorDiv: "//=", ast.Mod: "%=",
+    ast.Pow: "**=", ast.MatMult: "@=", ast.BitAnd: "&=", ast.BitOr: "|=", ast.BitXor: "^=",
+    ast.LShift: "<<=", ast.RShift: ">>=",
+}  # fmt: skip
+_REFUSED = {
+    ast.Try: "`try`", ast.TryStar: "`try`", ast.ClassDef: "a class definition", ast.Global: "`global`",
+    ast.Nonlocal: "`nonlocal`", ast.Match: "`match`",
+    ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`",
+}  # fmt: skip
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def rewrite_function(source: Source, free: Collection[str]) -> ast.Module:
+    """A module with a factory that takes the hooks and `free` variables and defines the function."""
+    node = copy.deepcopy(source.node)  # the tree of the file stays as it was parsed
+    function = _Rewriter(node, source.class_name).function(node)
+    if isinstance(function, ast.Lambda):
+        body: list[ast.stmt] = [ast.copy_location(ast.Return(function), function)]
+    else:
+        body = [function]
+    parameters = [ast.arg(name) for name in (HOOKS, *free)]
+    arguments = ast.arguments([], parameters, None, [], [], None, [])
+    factory = ast.FunctionDef(_FACTORY, arguments, body, [], None)
+    return ast.fix_missing_locations(ast.Module([ast.copy_location(factory, source.node)], []))
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one function; `constructs` are the `if`s and loops around, innermost last."""
+
+    def __init__(self, outermost: FunctionNode, class_name: str) -> None:
+        self.outermost = outermost
+        self.class_name = class_name.lstrip("_")
+        self.scopes: list[set[str]] = []
+        self.constructs: list[str] = []
+        self.loops: list[int] = []
+        self.count = 0
+
+    # --- making nodes ----------------------------------------------------------------------------
+
+    def at(self, node: Node, place: ast.AST) -> Node:
+        """`node` and all inside it that has no place yet, at the place of `place`."""
+        for inner in ast.walk(node):
+            if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
+                ast.copy_location(inner, place)
+        return node
+
+    def hook(self, name: str, *args: ast.expr) -> ast.Call:
+        return ast.Call(ast.Attribute(_load(HOOKS), name, ast.Load()), list(args), [])
+
+    def thunk(self, body: ast.expr) -> ast.Lambda:
+        return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
+
+    def method(self, construct: str, name: str, *args: ast.expr) -> ast.Call:
+        return ast.Call(ast.Attribute(_load(construct), name, ast.Load()), list(args), [])
+
+    def locals(self) -> ast.Call:
+        return self.hook("locals")
+
+    def names_table(self, names: dict[str, int]) -> ast.expr:
+        return ast.Constant(tuple(names.items()))
+
+    def when_traced(self, construct: str, value: ast.Call, names: Sequence[str]) -> ast.If:
+        """`if c.traced: names = value`."""
+        statement: ast.stmt = ast.Expr(value)
+        if names:
+            target = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
+            statement = ast.Assign([target], value)
+        return ast.If(ast.Attribute(_load(construct), "traced", ast.Load()), [statement], [])
+
+    def new_construct(self) -> str:
+        self.count += 1
+        return f"_pe_{self.count}"
+
+    def body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        new: list[ast.stmt] = []
+        for statement in statements:
+            result = self.visit(statement)
+            if isinstance(result, list):
+                new.extend(result)
+            elif result is not None:
+                new.append(result)
+        return new
+
+    # --- functions -------------------------------------------------------------------------------
+
+    def function(self, node: FunctionNode) -> FunctionNode:
+        """The function with its body rewritten, and for the outermost without decorators."""
+        outer = self.constructs, self.loops
+        self.constructs, self.loops = [], []
+        if node is not self.outermost:
+            self.defaults(node.args)
+        self.scopes.append(bound_names(node))
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            node.body = self.body(without_early_returns(node.body))
+            node.returns = None
+            _strip_annotations(node.args)
+        self.scopes.pop()
+        self.constructs, self.loops = outer
+        if node is self.outermost:
+            _strip_defaults(node.args)
+        if not isinstance(node, ast.Lambda):
+            outermost = node is self.outermost
+            node.decorator_list = [] if outermost else list(map(self.visit, node.decorator_list))
+        return node
+
+    def defaults(self, args: ast.arguments) -> None:
+        args.defaults = [self.visit(default) for default in args.defaults]
+        args.kw_defaults = [d if d is None else self.visit(d) for d in args.kw_defaults]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self.function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self.function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self.function(node)
+
+    def comprehension(self, node: ast.AST) -> ast.AST:
+        self.scopes.append(bound_names(node))
+        new = self.generic_visit(node)
+        self.scopes.pop()
+        return new
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self.made(self.comprehension(node))
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        return self.made(self.comprehension(node))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self.made(self.comprehension(node))
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        return self.comprehension(node)
+
+    def made(self, node: ast.AST) -> ast.AST:
+        """A fresh container: `_pe.made(node)`."""
+        assert isinstance(node, ast.expr)
+        return self.at(self.hook("made", node), node)
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
+        """Refuse what kernels do not have, when it runs; rewrite all else."""
+        if type(node) in _REFUSED:
+            what = ast.Constant(_REFUSED[type(node)])
+            refusal = self.at(ast.Expr(self.hook("refuse", what)), node)
+            rest = node if isinstance(node, ast.Global | ast.Nonlocal) else self.generic_visit(node)
+            assert isinstance(rest, ast.stmt)
+            return [refusal, rest]
+        result: ast.AST | list[ast.stmt] = super().visit(node)
+        return result
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        """The pattern stays: patterns are no expressions."""
+        node.guard = self.visit(node.guard) if node.guard else None
+        node.body = self.body(node.body)
+        return node
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        names = assigned_names([*node.body, *node.orelse])
+        construct = self.new_construct()
+        test = self.visit(node.test)
+        self.constructs.append(construct)
+        then, orelse = self.body(node.body), self.body(node.orelse)
+        self.constructs.pop()
+        start = self.hook("branch", test, self.names_table(names), self.locals())
+        before = self.when_traced(construct, self.method(construct, "before"), list(names))
+        merge = self.method(construct, "merged", self.locals())
+        statements = [
+            ast.Assign([ast.Name(construct, ast.Store())], start),
+            ast.If(self.method(construct, "then", self.locals()), then or [ast.Pass()], []),
+            ast.If(self.method(construct, "orelse", self.locals()), [before, *orelse], []),
+            self.when_traced(construct, merge, list(names)),
+        ]
+        return [self.at(statement, node) for statement in statements]
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        targets = assigned_names([node.target])
+        names = {k: v for k, v in assigned_names(node.body).items() if k not in targets}
+        construct = self.new_construct()
+        iterable = self.visit(node.iter)
+        target = self.visit(node.target)
+        body = self.loop_body(construct, node.body)
+        orelse = self.body(node.orelse)
+        tables = self.names_table(names), self.names_table(targets)
+        start = self.hook("loop", iterable, *tables, self.locals())
+        enter = self.when_traced(construct, self.method(construct, "enter"), list(names))
+        leave = self.when_traced(construct, self.method(construct, "leave", self.locals()), [])
+        after = self.when_traced(construct, self.method(construct, "after"), [*names, *targets])
+        loop = ast.For(target, _load(construct), [enter, *body, leave], [after, *orelse])
+        first = ast.Assign([ast.Name(construct, ast.Store())], start)
+        return [self.at(first, node), self.at(loop, node)]
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        if isinstance(node.test, ast.Constant) or has_any([node.test], ast.NamedExpr):
+            self.loops.append(len(self.constructs))
+            node.test = self.visit(node.test)
+            node.body, node.orelse = self.body(node.body), self.body(node.orelse)
+            self.loops.pop()
+            return [node]
+        names = assigned_names(node.body)
+        construct = self.new_construct()
+        test = self.visit(node.test)
+        body = self.loop_body(construct, node.body)
+        orelse = self.body(node.orelse)
+        start = self.hook("while_loop", self.names_table(names))
+        more = self.method(construct, "more", self.thunk(test), self.locals())
+        enter = self.when_traced(construct, self.method(construct, "enter"), list(names))
+        begin = self.when_traced(construct, self.method(construct, "begin", self.thunk(test)), [])
+        leave = self.when_traced(construct, self.method(construct, "leave", self.locals()), [])
+        after = self.when_traced(construct, self.method(construct, "after"), list(names))
+        loop = ast.While(more, [enter, begin, *body, leave], [after, *orelse])
+        first = ast.Assign([ast.Name(construct, ast.Store())], start)
+        return [self.at(first, node), self.at(loop, node)]
+
+    def loop_body(self, construct: str, body: list[ast.stmt]) -> list[ast.stmt]:
+        self.loops.append(len(self.constructs))
+        self.constructs.append(construct)
+        new = self.body(body)
+        self.constructs.pop()
+        self.loops.pop()
+        return new
+
+    def leaving(self, what: str, node: ast.stmt, since: int) -> list[ast.stmt]:
+        """`_pe.leaving(what, constructs)`, then the statement itself."""
+        around = self.constructs[since:]
+        if not around:
+            return [node]
+        constructs = ast.Tuple([_load(name) for name in around], ast.Load())
+        hook = self.hook("leaving", ast.Constant(what), constructs)
+        return [self.at(ast.Expr(hook), node), node]
+
+    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
+        return self.leaving("break", node, self.loops[-1])
+
+    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+        return self.leaving("continue", node, self.loops[-1])
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self.leaving("return", node, 0)
+
+    def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self.leaving("raise", node, 0)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        symbol = ast.Constant(_AUGMENTED[type(node.op)])
+        value = self.visit(node.value)
+        target = node.target
+        if isinstance(target, ast.Name):
+            new = self.hook("augmented", symbol, _load(target.id), value)
+            return self.at(ast.Assign([target], new), node)
+        if isinstance(target, ast.Attribute):
+            name = ast.Constant(self.mangled(target.attr))
+            call = self.hook("augmented_attribute", symbol, self.visit(target.value), name, value)
+            return self.at(ast.Expr(call), node)
+        keys: list[ast.expr] = []
+        base: ast.expr = target
+        while isinstance(base, ast.Subscript):
+            keys.insert(0, self.visit(base.slice))
+            base = base.value
+        chain = ast.Tuple(keys, ast.Load())
+        call = self.hook("augmented_item", symbol, self.visit(base), chain, value)
+        return self.at(ast.Expr(call), node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
+        node.value = self.visit(node.value)
+        (target, *others) = node.targets
+        if not others and isinstance(target, ast.Subscript):
+            args = self.visit(target.value), self.visit(target.slice), node.value
+            return self.at(ast.Expr(self.hook("set_item", *args)), node)
+        if not others and isinstance(target, ast.Attribute):
+            name = ast.Constant(self.mangled(target.attr))
+            args = self.visit(target.value), name, node.value
+            return self.at(ast.Expr(self.hook("set_attribute", *args)), node)
+        if (
+            not others
+            and isinstance(target, ast.Name)
+            and isinstance(node.value, ast.Call | ast.BinOp)
+        ):
+            node.value = self.at(
+                self.hook("named", ast.Constant(target.id), node.value), node.value
+            )
+        node.targets = [self.visit(target) for target in node.targets]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | list[ast.stmt]:
+        if node.value is None:
+            return node
+        plain = ast.copy_location(ast.Assign([node.target], node.value), node)
+        return self.visit_Assign(plain)
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if not isinstance(node.ctx, ast.Load) or any(node.id in scope for scope in self.scopes):
+            return node
+        if node.id in _UNWRAPPED_CALLS or node.id == "__class__" or node.id.startswith(HOOKS):
+            return node
+        return self.at(self.hook("free", ast.Constant(self.mangled(node.id)), node), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.value = self.visit(node.value)
+        if not isinstance(node.ctx, ast.Load):
+            node.attr = self.mangled(node.attr)
+            return node
+        name = ast.Constant(self.mangled(node.attr))
+        return self.at(self.hook("attribute", node.value, name), node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        return self.at(self.hook("item", node.value, _as_value(node.slice)), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _UNWRAPPED_CALLS:
+            return node
+        node.func = self.at(self.hook("callee", node.func), node.func)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
+        if _binds([body, orelse]):
+            node.test, node.body, node.orelse = test, body, orelse
+            return node
+        return self.at(self.hook("choose", test, self.thunk(body), self.thunk(orelse)), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        values: list[ast.expr] = [self.visit(value) for value in node.values]
+        if _binds(values[1:]):
+            node.values = values
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        result = values[-1]
+        for value in reversed(values[:-1]):
+            result = self.at(self.hook(name, value, self.thunk(result)), node)
+        return result
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return self.at(self.hook("not_", node.operand), node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        symbols = [_COMPARISONS.get(type(operator)) for operator in node.ops]
+        if len(node.ops) == 1 or None in symbols or _binds(node.comparators):
+            return node
+        thunks = [self.thunk(comparator) for comparator in node.comparators]
+        chain = ast.Tuple([ast.Constant(symbol) for symbol in symbols], ast.Load())
+        return self.at(self.hook("compare", node.left, chain, *thunks), node)
+
+    def visit_List(self, node: ast.List) -> ast.AST:
+        self.generic_visit(node)
+        return self.made(node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        return self.made(node)
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:
+        self.generic_visit(node)
+        return self.made(node)
+
+    def mangled(self, name: str) -> str:
+        """`name` as Python would spell it in the body of the class."""
+        private = name.startswith("__") and not name.endswith("__") and self.class_name
+        return f"_{self.class_name}{name}" if private else name
+
+
+def _as_value(key: ast.expr) -> ast.expr:
+    """The index of a subscript as an expression of its own: a slice becomes `slice(...)`."""
+    if isinstance(key, ast.Slice):
+        parts = [part or ast.Constant(None) for part in (key.lower, key.upper, key.step)]
+        return ast.Call(ast.Attribute(_load(HOOKS), "slice", ast.Load()), parts, [])
+    if isinstance(key, ast.Tuple) and any(isinstance(part, ast.Slice) for part in key.elts):
+        return ast.Tuple([_as_value(part) for part in key.elts], ast.Load())
+    return key
+
+
+def _binds(nodes: Sequence[ast.AST]) -> bool:
+    """Whether putting `nodes` into a lambda would change what they mean."""
+    return has_any(nodes, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+
+
+def _strip_annotations(args: ast.arguments) -> None:
+    """Without annotations: they may mention what the factory does not see."""
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if arg is not None:
+            arg.annotation = None
+
+
+def _strip_defaults(args: ast.arguments) -> None:
+    """Without default values: the rewritten function takes over those that the original has."""
+    args.defaults = [ast.Constant(None) for _ in args.defaults]
+    args.kw_defaults = [d if d is None else ast.Constant(None) for d in args.kw_defaults]

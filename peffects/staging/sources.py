@@ -1,0 +1,95 @@
+"""Finds the syntax tree of a function object, lambdas included.
+
+Files are parsed whole and once.  A `def` is found by its line and name, a lambda by the columns that
+its code object remembers, so several lambdas on one line are no problem.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from types import CodeType
+
+__all__ = ["FunctionNode", "Source", "find_source"]
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A function's syntax tree, and the name of the class whose body it stands in, if any."""
+
+    node: FunctionNode
+    class_name: str
+
+
+_FILES: dict[str, tuple[str, ast.Module]] = {}
+
+
+def _module(file: str) -> ast.Module | None:
+    """The syntax tree of a file; parsed again when its text has changed."""
+    text = "".join(linecache.getlines(file))
+    if not text:
+        return None
+    known = _FILES.get(file)
+    if known is None or known[0] != text:
+        try:
+            known = text, ast.parse(text, file)
+        except SyntaxError:
+            return None
+        _FILES[file] = known
+    return known[1]
+
+
+def find_source(code: CodeType) -> Source | None:
+    """The source of the function whose code this is, or None if it is not to be had."""
+    module = _module(code.co_filename)
+    if module is None:
+        return None
+    found = [source for source in _functions(module, "") if _is_source_of(source.node, code)]
+    if code.co_name == "<lambda>":
+        deepest_first = reversed(found)
+        return min(deepest_first, key=lambda source: _extent(source.node), default=None)
+    return found[0] if len(found) == 1 else None
+
+
+def _functions(node: ast.AST, class_name: str) -> list[Source]:
+    found = []
+    for child in ast.iter_child_nodes(node):
+        inner = child.name if isinstance(child, ast.ClassDef) else class_name
+        if isinstance(child, FunctionNode):
+            found.append(Source(child, class_name))
+        found.extend(_functions(child, inner))
+    return found
+
+
+def _is_source_of(node: FunctionNode, code: CodeType) -> bool:
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    if tuple(names) != code.co_varnames[: len(names)]:
+        return False
+    if isinstance(node, ast.Lambda):
+        return code.co_name == "<lambda>" and _holds_all_of(node.body, code)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return node.name == code.co_name and first == code.co_firstlineno
+
+
+def _holds_all_of(body: ast.expr, code: CodeType) -> bool:
+    """Whether all instructions that have a width come from `body`; some lambdas around do so too."""
+    start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    seen = False
+    for line, end_line, column, end_column in code.co_positions():
+        if None in (line, end_line, column, end_column) or (column, end_column) == (0, 0):
+            continue
+        seen = True
+        if (line, column) < start or (end_line, end_column) > end:  # type: ignore[operator]
+            return False
+    return seen
+
+
+def _extent(node: FunctionNode) -> tuple[int, int]:
+    """A measure of size by which a lambda inside another is the smaller one."""
+    lines = (node.end_lineno or node.lineno) - node.lineno
+    columns = (node.end_col_offset or 0) - node.col_offset if not lines else 0
+    return lines, columns

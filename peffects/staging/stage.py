@@ -1,0 +1,199 @@
+"""`stage`: a user's function and its argument types become a `Program`.
+
+The function is called once, rewritten, with tracers in place of the numbers and arrays among its
+arguments.  `Staged` holds the program and all that a launcher needs around it: how results are put
+together, what is read again at each call (`captures`), and what must stay the same (`guards`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from peffects.errors import KernelTypeError
+from peffects.ir.rename import Renamer
+from peffects.ir.syntax import Atom, Program
+from peffects.source import UNKNOWN, SrcInfo, of_code
+from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.captures import Capture, Guard, Path, Root, Static
+from peffects.staging.hooks import resolve
+from peffects.staging.inputs import KernelInputs
+from peffects.staging.scalars import is_symbolic, lift
+from peffects.staging.trace import Trace
+from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.types import ArgumentType, as_array, type_of
+from peffects.staging.values import Missing, leaf_type, settle
+
+__all__ = ["Result", "Signature", "Staged", "signature", "stage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A leaf of the results: result number `place` of the program."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program depends on of its arguments: their structure and the types of their leaves.
+
+    A leaf that is neither a number nor an array stands in `leaves` as None; guards watch over it.
+    """
+
+    tree: TreeDef
+    leaves: tuple[ArgumentType | None, ...]
+
+
+def signature(args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
+    """The signature of a call.  Booleans, too, are numbers of the program."""
+    leaves, tree = flatten((tuple(args), dict(kwargs)))
+    return Signature(tree, tuple(type_of(leaf) for leaf in leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A program and how to call it."""
+
+    function: Callable[..., object]
+    signature: Signature
+    program: Program
+    out_tree: TreeDef
+    out_leaves: tuple[object, ...]
+    captures: tuple[Capture, ...]
+    guards: tuple[Guard, ...]
+
+    def arguments(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> list[object] | None:
+        """The program's arguments for this call; None if the program does not fit it.
+
+        It does not fit when the types of arguments or of what is captured are others, or when a guard
+        does not hold.
+        """
+        leaves, tree = flatten((tuple(args), dict(kwargs)))
+        if Signature(tree, tuple(type_of(leaf) for leaf in leaves)) != self.signature:
+            return None
+        if not all(guard.holds(self.function, leaves) for guard in self.guards):
+            return None
+        values = [leaf for leaf, kind in zip(leaves, self.signature.leaves, strict=True) if kind]
+        for capture in self.captures:
+            value = capture.path.read(self.function, leaves)
+            if type_of(value) != capture.kind:
+                return None
+            values.append(value)
+        return [array if (array := as_array(v)) is not None else v for v in values]
+
+    def results(self, outputs: Sequence[object]) -> object:
+        """The value of the call, from the results of the program."""
+        leaves = [
+            outputs[leaf.place] if isinstance(leaf, Result) else leaf for leaf in self.out_leaves
+        ]
+        return unflatten(self.out_tree, leaves)
+
+
+def stage(
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None = None,
+) -> Staged:
+    """Stage `function` for arguments like these, or of these types (`ArrayType`, `ScalarType`)."""
+    kwargs = kwargs or {}
+    plain = getattr(function, "__pe_function__", function)
+    call_signature = signature(args, kwargs)
+    inputs = KernelInputs(resolve)
+    src = _place_of(plain)
+    trace = Trace(getattr(plain, "__name__", "kernel"), inputs, src)
+    inputs.trace = trace
+    with trace.activate():
+        inputs.know(_known_function(plain), Path(Root()))
+        symbols = _symbols(plain, args, kwargs, call_signature, inputs)
+        new_args, new_kwargs = unflatten(call_signature.tree, symbols)  # type: ignore[misc]
+        value = settle(resolve(plain)(*new_args, **new_kwargs), trace.root)
+        atoms, out_tree, out_leaves = _outputs(value)
+        program = _program(trace, inputs, atoms, src)
+    return Staged(
+        plain,
+        call_signature,
+        program,
+        out_tree,
+        out_leaves,
+        tuple(inputs.captures),
+        tuple(inputs.guards),
+    )
+
+
+def _place_of(function: object) -> SrcInfo:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return of_code(code) if code is not None else UNKNOWN
+
+
+def _known_function(function: object) -> object:
+    """The function object whose cells and globals a path from the root goes through."""
+    return getattr(function, "__func__", function)
+
+
+def _symbols(
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    call: Signature,
+    inputs: KernelInputs,
+) -> list[object]:
+    """A parameter for each number and array among the arguments; other leaves as they are."""
+    leaves, _ = flatten((tuple(args), dict(kwargs)))
+    names = _leaf_names(function, args, kwargs)
+    symbols: list[object] = []
+    for place, (leaf, kind, name) in enumerate(zip(leaves, call.leaves, names, strict=True)):
+        if kind is not None:
+            symbols.append(inputs.parameter(kind, name))
+        else:
+            symbols.append(inputs.reach(leaf, Path(Static(place))))
+    return symbols
+
+
+def _leaf_names(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[str]:
+    """The name of the parameter that each leaf of the arguments belongs to."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for place, arg in enumerate(args):
+        name = parameters[place] if place < len(parameters) else f"arg{place}"
+        names += [name] * len(flatten(arg)[0])
+    for name, arg in kwargs.items():
+        names += [name] * len(flatten(arg)[0])
+    return names
+
+
+def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
+    """The atoms that the program gives, and the leaves of the result in which they stand."""
+    leaves, tree = flatten(value)
+    atoms: list[Atom] = []
+    out: list[object] = []
+    for leaf in leaves:
+        if isinstance(leaf, Missing):
+            leaf.complain()
+        if leaf_type(leaf) is None:
+            if is_symbolic(leaf):
+                raise KernelTypeError(
+                    f"the kernel returns {leaf!r}.", fix="Return numbers and tables."
+                )
+            out.append(leaf)
+            continue
+        out.append(Result(len(atoms)))
+        atoms.append(as_table(leaf).atom() if is_table(leaf) else lift(leaf).atom)
+    return atoms, tree, tuple(out)
+
+
+def _program(trace: Trace, inputs: KernelInputs, atoms: Sequence[Atom], src: SrcInfo) -> Program:
+    """Close the kernel's block, and put the sizes that were found in place of placeholders."""
+    block = trace.close(trace.root, atoms)
+    found = trace.sizes.resolve()
+    renamer = Renamer(found.mapping, fresh=False)
+    params = tuple(renamer.bind(param) for param in inputs.params)
+    return Program(trace.name, found.sizes, params, found.facts, renamer.block(block), src)

@@ -1,0 +1,300 @@
+"""The trace of a function that is being staged: scopes, emission, user lines.
+
+One context variable holds the current `Trace`.  A trace is a tree of scopes, each with the builder of
+one block; code is always emitted into the innermost open scope.  The trace knows atoms only: tracers,
+which are what users hold, are in `scalars.py` and `tables.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Protocol
+
+from peffects.errors import AccumulatorError, InternalError, LeakedTracerError, PeffectsError
+from peffects.ir.builder import Builder
+from peffects.ir.primitives import Primitive
+from peffects.ir.syntax import Atom, Block, Check, Expr, Prim, Ref, Var
+from peffects.ir.typing import value_of
+from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
+from peffects.staging.regions import enclose, export
+from peffects.staging.sizes import Sizes
+
+__all__ = ["Accumulator", "Inputs", "Kind", "Scope", "Trace", "current", "here", "staging"]
+
+
+class Kind(enum.Enum):
+    """What a scope is the block of."""
+
+    KERNEL = "the kernel"
+    PARALLEL = "a parallel loop"
+    SEQUENTIAL = "a `range` loop"
+    WHILE = "a `while` loop"
+    BRANCH = "one side of an `if`"
+
+
+class Scope:
+    """An open block.  The two sides of an `if` share their `construct`."""
+
+    def __init__(self, kind: Kind, parent: Scope | None, construct: object, src: SrcInfo) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.construct = construct
+        self.src = src
+        self.builder = Builder(src)
+        self.accumulators: list[Accumulator] = []
+        self.nonnegative: set[Atom] = set()
+
+    def up(self) -> Iterator[Scope]:
+        """This scope and all around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def encloses(self, other: Scope) -> bool:
+        """Whether `other` is this scope or inside it."""
+        return any(scope is self for scope in other.up())
+
+    def repeats(self, inner: Scope) -> bool:
+        """Whether what happens once in `inner` would happen many times, or perhaps not, in Python."""
+        return self is not inner and self.encloses(inner)
+
+
+@dataclass(eq=False)
+class Accumulator:
+    """A reference that is open from where it was made until it is first read."""
+
+    ref: Var
+    owner: Scope
+    src: SrcInfo
+    final: Var | None = None
+    read_at: SrcInfo = UNKNOWN
+
+    def __post_init__(self) -> None:
+        self.written_in: set[object] = set()
+
+
+class Inputs(Protocol):
+    """What `stage.py` gives to a trace: hidden parameters and rewritten callees."""
+
+    def capture(self, value: object) -> object:
+        """The hidden parameter that stands for a number or an array; other values as they are."""
+
+    def resolve(self, function: Callable[..., object]) -> Callable[..., object]:
+        """What is called in place of `function`."""
+
+
+_CURRENT: ContextVar[Trace | None] = ContextVar("peffects_trace", default=None)
+
+
+class Trace:
+    """One run of a user's function on symbols."""
+
+    def __init__(self, name: str, inputs: Inputs, src: SrcInfo) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.sizes = Sizes()
+        self.root = Scope(Kind.KERNEL, None, object(), src)
+        self.scope = self.root
+        self.size_homes: dict[Var, Scope] = {}
+        self._made_here: dict[int, tuple[Scope, object]] = {}
+
+    @contextlib.contextmanager
+    def activate(self) -> Iterator[Trace]:
+        """Make this the current trace."""
+        token = _CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            _CURRENT.reset(token)
+
+    # --- scopes ----------------------------------------------------------------------------------
+
+    def open(self, kind: Kind, construct: object | None = None) -> Scope:
+        """Enter a new block."""
+        self.scope = Scope(kind, self.scope, construct or object(), here())
+        return self.scope
+
+    def close(self, scope: Scope, results: Sequence[Atom] = ()) -> Block:
+        """Leave `scope`; its block with `results`."""
+        if self.scope is not scope:
+            raise InternalError(
+                f"{self.scope.kind.value} is still open at the end of {scope.kind.value}."
+            )
+        for accumulator in scope.accumulators:
+            if accumulator.final is None:
+                self._close_region(accumulator)
+        if scope.parent is not None:
+            self.scope = scope.parent
+        bindings = export(scope.builder.bindings, results, self.sizes.representative)
+        return Block(bindings, tuple(results))
+
+    @contextlib.contextmanager
+    def inside(self, kind: Kind, construct: object | None = None) -> Iterator[Scope]:
+        """A block for the time of a `with`; the caller closes it before the end."""
+        outer = self.scope
+        try:
+            yield self.open(kind, construct)
+        finally:
+            self.scope = outer
+
+    def check_open(self, scope: Scope, what: str) -> None:
+        """Raise LeakedTracerError unless `scope` is open now."""
+        if not scope.encloses(self.scope):
+            raise LeakedTracerError(
+                f"{what} is used outside {scope.kind.value} to which it belongs.",
+                at=here(),
+                notes=(f"{scope.kind.value} is at {scope.src}",) if scope.src.line else (),
+                fix="Return it from the function that makes it: what a loop body returns becomes a table.",
+            )
+
+    def is_defined_around(self, size: Var, scope: Scope) -> bool:
+        """Whether the size was computed in `scope` or around it, so that a loop there can use it."""
+        return self.size_homes.get(size, self.root).encloses(scope)
+
+    # --- emission --------------------------------------------------------------------------------
+
+    @property
+    def builder(self) -> Builder:
+        """The builder of the innermost open block."""
+        return self.scope.builder
+
+    def emit(
+        self, expr: Expr, names: Sequence[str] = (), src: SrcInfo | None = None
+    ) -> tuple[Var, ...]:
+        """Bind `expr` in the innermost open block, at the user's line."""
+        self.builder.at = src or here()
+        return self.builder.emit(expr, names)
+
+    def prim(self, op: Primitive, *args: Atom, name: str = "t") -> Var:
+        """`op(args)`."""
+        return self.emit(Prim(op, args), (name,))[0]
+
+    def check(
+        self,
+        ok: Atom,
+        error: type[PeffectsError],
+        text: str,
+        operands: Sequence[Atom] = (),
+        fix: str = "",
+    ) -> None:
+        """Stop the program with `error` unless `ok`."""
+        self.emit(Check(ok, error, text, tuple(operands), fix))
+
+    # --- accumulators ----------------------------------------------------------------------------
+
+    def accumulator(self, ref: Var) -> Accumulator:
+        """A new accumulator that lives in the innermost open block."""
+        made = Accumulator(ref, self.scope, here())
+        self.scope.accumulators.append(made)
+        return made
+
+    def note_write(self, accumulator: Accumulator) -> None:
+        """Say that the innermost open block writes to `accumulator`."""
+        if accumulator.final is not None:
+            raise AccumulatorError(
+                f"`{accumulator.ref.name}` is written after it was read.",
+                at=here(),
+                notes=(f"read at {accumulator.read_at}",),
+                fix="Make a new accumulator for what comes after the read, and add the two.",
+            )
+        accumulator.written_in.add(self._construct_below(accumulator.owner))
+
+    def read(self, accumulator: Accumulator) -> Var:
+        """The final value of `accumulator`; from here on it cannot be written."""
+        if accumulator.final is None:
+            if self._construct_below(accumulator.owner) in accumulator.written_in and (
+                self.scope is not accumulator.owner
+            ):
+                raise AccumulatorError(
+                    f"`{accumulator.ref.name}` is read inside {self.scope.kind.value} that writes to it.",
+                    at=here(),
+                    notes=(f"made at {accumulator.src}",),
+                    fix="Read it after the loop; other iterations may still add to it. For a sequential "
+                    "running total use a local variable in a `range` loop.",
+                )
+            accumulator.read_at = here()
+            self._close_region(accumulator)
+        assert accumulator.final is not None
+        return accumulator.final
+
+    def _construct_below(self, owner: Scope) -> object:
+        """The loop or `if` directly inside `owner` that is being staged; None in `owner` itself."""
+        found: object = None
+        for scope in self.scope.up():
+            if scope is owner:
+                return found
+            found = scope.construct
+        raise InternalError("an accumulator is used outside its block")
+
+    def _close_region(self, accumulator: Accumulator) -> None:
+        ref = accumulator.ref
+        assert isinstance(ref.type, Ref)
+        accumulator.final = Var(ref.name, value_of(ref))
+        bindings = accumulator.owner.builder.bindings
+        src, resolve = accumulator.src, self.sizes.representative
+        bindings[:] = enclose(bindings, ref, accumulator.final, src, resolve)
+
+    # --- objects that Python code makes ----------------------------------------------------------
+
+    def note_made(self, value: object) -> None:
+        """Remember that the innermost block made `value`, so that it may change it."""
+        self._made_here[id(value)] = (self.scope, value)
+
+    def may_change(self, value: object) -> bool:
+        """Whether the innermost block may change the Python object `value`: it made it itself."""
+        scope, _ = self._made_here.get(id(value), (None, None))
+        return scope is self.scope
+
+    def was_made(self, value: object) -> bool:
+        """Whether the kernel itself made the Python object `value`."""
+        return id(value) in self._made_here
+
+
+def current() -> Trace | None:
+    """The trace that is going on in this context."""
+    return _CURRENT.get()
+
+
+def staging() -> Trace:
+    """The trace that is going on; InternalError if there is none."""
+    trace = _CURRENT.get()
+    if trace is None:
+        raise LeakedTracerError(
+            "a symbol of a kernel is used after the kernel was staged.",
+            at=here(),
+            fix="Return values from the kernel; do not keep them in globals, lists or attributes.",
+        )
+    return trace
+
+
+# --- the user's line -------------------------------------------------------------------------------
+
+_INTERNAL: dict[str, bool] = {}
+_PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
+
+
+def _is_internal(file: str) -> bool:
+    if file not in _INTERNAL:
+        _INTERNAL[file] = is_internal_file(file)
+    return _INTERNAL[file]
+
+
+def here() -> SrcInfo:
+    """The user's line that is running now.  Like `source.caller`, but it remembers places."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not _is_internal(code.co_filename):
+            key = code.co_filename, code, frame.f_lasti
+            if key not in _PLACES:
+                _PLACES[key] = of_frame(frame)
+            return _PLACES[key]
+        frame = frame.f_back
+    return UNKNOWN

@@ -1,0 +1,102 @@
+"""Nested arguments and results: tuples, lists, dicts, named tuples and dataclasses of leaves.
+
+`flatten` takes a value apart into leaves and a `TreeDef` that `unflatten` puts together again.  All
+other values are leaves, `None` and our own classes too.  Dataclasses are rebuilt field by field,
+without their `__init__`, which may want numbers where symbols stand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["LEAF", "Leaf", "Node", "TreeDef", "flatten", "is_tree", "map_leaves", "unflatten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value that is not taken apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A container of type `kind`; `keys` are positions, dict keys or field names."""
+
+    kind: type
+    keys: tuple[object, ...]
+    children: tuple[TreeDef, ...]
+
+
+TreeDef: TypeAlias = Leaf | Node
+LEAF = Leaf()
+
+
+def _is_dataclass(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) and not kind.__module__.startswith("peffects.")
+
+
+def is_tree(value: object) -> bool:
+    """Whether `flatten` takes `value` apart."""
+    kind = type(value)
+    return kind in (tuple, list, dict) or _is_namedtuple(kind) or _is_dataclass(kind)
+
+
+def _is_namedtuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _children(value: object) -> Iterator[tuple[object, object]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list | tuple):
+        yield from enumerate(value)
+    else:
+        for field in dataclasses.fields(value):  # type: ignore[arg-type]
+            yield field.name, getattr(value, field.name)
+
+
+def flatten(value: object) -> tuple[list[object], TreeDef]:
+    """The leaves of `value` from left to right, and how to put them together."""
+    leaves: list[object] = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: object, leaves: list[object]) -> TreeDef:
+    if not is_tree(value):
+        leaves.append(value)
+        return LEAF
+    pairs = list(_children(value))
+    children = tuple(_flatten(child, leaves) for _, child in pairs)
+    return Node(type(value), tuple(key for key, _ in pairs), children)
+
+
+def unflatten(tree: TreeDef, leaves: Sequence[object]) -> object:
+    """The value that `tree` and as many `leaves` as it has stand for."""
+    supply = iter(leaves)
+    value = _unflatten(tree, supply)
+    assert next(supply, None) is None, "more leaves than the tree has"
+    return value
+
+
+def _unflatten(tree: TreeDef, leaves: Iterator[object]) -> object:
+    if isinstance(tree, Leaf):
+        return next(leaves)
+    values = [_unflatten(child, leaves) for child in tree.children]
+    if tree.kind is dict:
+        return dict(zip(tree.keys, values, strict=True))
+    if tree.kind in (list, tuple):
+        return tree.kind(values)
+    if _is_namedtuple(tree.kind):
+        return tree.kind(*values)
+    built = object.__new__(tree.kind)
+    for name, value in zip(tree.keys, values, strict=True):
+        object.__setattr__(built, str(name), value)
+    return built
+
+
+def map_leaves(function: Callable[[object], object], value: object) -> object:
+    """`value` with `function` applied to each leaf."""
+    leaves, tree = flatten(value)
+    return unflatten(tree, [function(leaf) for leaf in leaves])

@@ -1,0 +1,234 @@
+"""Values of Python locals where ways of control flow meet.
+
+The sides of an `if` and the rounds of a loop leave locals with values that must become one: numbers
+and tables meet in a common type, containers leaf by leaf, other values must be the same object.  What
+has no common value becomes `Missing`, which raises when it is used: a local that nobody reads later
+is no mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from peffects.errors import MergeError
+from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
+from peffects.source import SrcInfo
+from peffects.staging.accumulators import AccumulatorTracer, fit
+from peffects.staging.promotion import join, number_type
+from peffects.staging.scalars import Arithmetic, Operand, ScalarTracer, Tracer, is_symbolic
+from peffects.staging.syntax import RESULT
+from peffects.staging.tables import IndexTracer, TableTracer, value_tracer
+from peffects.staging.trace import Scope, here, staging
+from peffects.staging.trees import TreeDef, flatten, unflatten
+
+__all__ = [
+    "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves", "join_trees",
+    "leaf_type", "rebuild", "settle", "size_is_outside", "take", "types_of",
+]  # fmt: skip
+
+
+class Missing(Arithmetic):
+    """Stands in a local for a value that is not there; every use raises MergeError."""
+
+    def __init__(self, name: str, why: str, src: SrcInfo) -> None:
+        self.name = "the value returned" if name == RESULT else f"`{name}`"
+        self.why = why
+        self.src = src
+
+    def complain(self) -> NoReturn:
+        """Raise the error."""
+        raise MergeError(
+            f"{self.name} has no value here: {self.why}.",
+            at=here(),
+            notes=(f"because of {self.src}",) if self.src.line else (),
+            fix="Give it a value of the same type on every way that leads here.",
+        )
+
+    def operand(self) -> Operand:
+        """Raises."""
+        self.complain()
+
+    def _refuse(self, python: str) -> NoReturn:
+        self.complain()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.complain()
+
+    def __getitem__(self, key: object) -> NoReturn:
+        self.complain()
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        self.complain()
+
+    def __repr__(self) -> str:
+        return f"<no value for {self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LeafType:
+    """The type of a number or a table that a local holds."""
+
+    type: Scalar | Table
+    weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The structure of a value and what its leaves are: a type, or a fixed object."""
+
+    structure: TreeDef
+    leaves: tuple[LeafType | Fixed, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fixed:
+    """A leaf that is the same object on all ways."""
+
+    value: object
+
+
+def leaf_type(value: object) -> LeafType | None:
+    """The type of `value`, or None if it is neither a number nor a table.
+
+    It emits nothing and may be asked when the value's block is no longer open.
+    """
+    if isinstance(value, np.ndarray):
+        value = staging().inputs.capture(value)
+    match value:
+        case ScalarTracer():
+            return LeafType(value.type, value.weak)
+        case IndexTracer():
+            return LeafType(I64, True)
+        case TableTracer() | AccumulatorTracer():
+            return LeafType(value.type, False)
+        case _:
+            known = number_type(value)
+            return None if known is None else LeafType(*known)
+
+
+def _same_fixed(left: object, right: object) -> bool:
+    """Whether two leaves are one object, or equal constants of one type."""
+    if left is right:
+        return True
+    if is_symbolic(left) or is_symbolic(right) or type(left) is not type(right):
+        return False
+    if isinstance(left, int | float | str | bytes | bool | np.generic):
+        return repr(left) == repr(right)
+    return False
+
+
+def join_leaves(left: LeafType, right: LeafType) -> LeafType | None:
+    """The type in which two values meet, or None if there is none."""
+    a, b = left.type, right.type
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        scalar, weak = join(a, left.weak, b, right.weak)
+        return LeafType(scalar, weak) if (a == BOOL) == (b == BOOL) else None
+    if isinstance(a, Table) and isinstance(b, Table) and len(a.dims) == len(b.dims):
+        elem, _ = join(a.elem, False, b.elem, False)
+        return LeafType(Table(a.dims, elem), False)
+    return None
+
+
+def join_trees(left: object, right: object) -> Tree | str:
+    """What two values have in common, or why they have nothing in common."""
+    for value in (left, right):
+        if isinstance(value, Missing):
+            return value.why
+    a, tree = flatten(left)
+    b, other = flatten(right)
+    if tree != other:
+        return f"it is {describe(left)} on one way and {describe(right)} on the other"
+    leaves: list[LeafType | Fixed] = []
+    for x, y in zip(a, b, strict=True):
+        leaf = _join_leaf(x, y)
+        if leaf is None:
+            return f"it is {describe(x)} on one way and {describe(y)} on the other"
+        leaves.append(leaf)
+    return Tree(tree, tuple(leaves))
+
+
+def _join_leaf(x: object, y: object) -> LeafType | Fixed | None:
+    if _same_fixed(x, y):
+        return Fixed(x)
+    first, second = leaf_type(x), leaf_type(y)
+    if first is None or second is None:
+        return None
+    return join_leaves(first, second)
+
+
+def describe(value: object) -> str:
+    """A value in a message."""
+    if value is None:
+        return "None"
+    if isinstance(value, Missing):
+        return "not assigned"
+    known = leaf_type(value) if isinstance(value, Tracer | np.ndarray) else None
+    if known is not None:
+        t = known.type
+        axes = f"a table with {len(t.dims)} axes of {t.elem}" if isinstance(t, Table) else ""
+        return axes or f"a number ({t})"
+    return f"the {type(value).__name__} {value!r:.40}"
+
+
+def settle(value: object, scope: Scope) -> object:
+    """`value` with the accumulators that `scope` made read: they end with it."""
+    leaves, tree = flatten(value)
+    done = [
+        leaf.read() if isinstance(leaf, AccumulatorTracer) and leaf.scope is scope else leaf
+        for leaf in leaves
+    ]
+    changed = any(new is not old for new, old in zip(done, leaves, strict=True))
+    return unflatten(tree, done) if changed else value
+
+
+def take(names: Sequence[tuple[str, int]], frame: dict[str, object]) -> dict[str, object]:
+    """The locals of `names` that have values, from a frame's locals."""
+    return {name: frame[name] for name, _ in names if name in frame}
+
+
+def atoms_of(value: object, tree: Tree) -> list[Atom]:
+    """The atoms of the leaves of `value` that have types, converted to them."""
+    leaves, _ = flatten(value)
+    pairs = zip(leaves, tree.leaves, strict=True)
+    return [fit(leaf, t.type, "a value") for leaf, t in pairs if isinstance(t, LeafType)]
+
+
+def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:
+    """The value of `tree` whose typed leaves are `atoms`, as tracers of the innermost open block."""
+    supply = iter(atoms)
+    leaves: list[object] = []
+    for leaf in tree.leaves:
+        if isinstance(leaf, Fixed):
+            leaves.append(leaf.value)
+        else:
+            leaves.append(value_tracer(next(supply), name, leaf.weak))
+    return unflatten(tree.structure, leaves)
+
+
+def types_of(tree: Tree) -> list[Scalar | Table]:
+    """The types of the leaves that have types."""
+    return [leaf.type for leaf in tree.leaves if isinstance(leaf, LeafType)]
+
+
+def size_is_outside(t: Scalar | Table, scope: Scope) -> bool:
+    """Whether the sizes of `t` are known around `scope`."""
+    trace, outer = staging(), scope.parent or scope
+    dims = t.dims if isinstance(t, Table) else ()
+    sizes = [trace.sizes.representative(dim.size) for dim in dims]
+    return all(not isinstance(size, Var) or trace.is_defined_around(size, outer) for size in sizes)
+
+
+def distribute(trees: Sequence[Tree], atoms: Sequence[Atom], names: Sequence[str]) -> list[object]:
+    """The values of `trees` from the atoms of all their typed leaves."""
+    values, place = [], 0
+    for tree, name in zip(trees, names, strict=True):
+        count = len(types_of(tree))
+        values.append(rebuild(tree, atoms[place : place + count], name))
+        place += count
+    return values
