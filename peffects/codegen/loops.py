@@ -277,7 +277,8 @@ class Failure:
     """What to raise when a kernel reports this failure.
 
     `text` says what happened; `{index}`, `{value}` and `{size}` in it stand for the flat loop index
-    and the two operands of the status record.  With `float_value`, operand 1 holds a double's bits.
+    and the two operands of the status record, which hold a double's bits where `float_value` and
+    `float_size` say so.
     """
 
     error: type[PeffectsError]
@@ -285,6 +286,7 @@ class Failure:
     at: SrcInfo = UNKNOWN
     fix: str = ""
     float_value: bool = False
+    float_size: bool = False
 
 
 @dataclass(frozen=True, slots=True)

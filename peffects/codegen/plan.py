@@ -217,7 +217,7 @@ class _RunnableLaunch(Runnable):
         words[team + 2] = self._address
         words[team + 3] = workspace.frame_address
         threads = workspace.threads or thread_count()
-        run_team(workspace.team_address, min(threads, chunks), workspace)
+        run_team(workspace.team_address, min(threads, chunks))
 
     def _begin_watched(self, workspace: Workspace, chunks: int, work: int) -> None:
         if workspace.words[workspace.cancel_at]:
@@ -238,8 +238,11 @@ class _RunnableLaunch(Runnable):
                 raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
             if number:
                 failure = self._failures[number - 1]
-                shown = workspace.doubles[at + 2] if failure.float_value else value
-                text = failure.text.format(index=index, value=shown, size=size)
+                if failure.float_value:
+                    value = workspace.doubles[at + 2]
+                if failure.float_size:
+                    size = workspace.doubles[at + 3]
+                text = failure.text.format(index=index, value=value, size=size)
                 raise failure.error(text, at=failure.at, fix=failure.fix)
         raise InternalError(f"The kernel {self._kernel} failed without saying how.")
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from peffects.codegen.driver import TEAM_WORDS
 from peffects.codegen.loops import (
     CANCEL_SLOT,
     STATUS_FIELDS,
@@ -20,6 +19,7 @@ from peffects.codegen.loops import (
     TICK_STRIDE,
     TICKS_SLOT,
 )
+from peffects.codegen.pool import TEAM_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
