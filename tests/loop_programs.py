@@ -74,7 +74,7 @@ def gather(chunk, frame):
             return
         value = load_0(x, k)
         if value != value:
-            fail(frame, chunk, 1, i, bits_of_f64(value), n)
+            fail(frame, chunk, 1, i, bits_of_f64(value), bits_of_f64(0.5))
             return
         store_2(out, i, value)
         tick(frame, chunk, 1)
@@ -197,7 +197,13 @@ def gather(work_ns: int = 1) -> Executable:
             Failure(
                 BoundsError, "Iteration {index}: index {value}, size {size}.", HERE, "Mind it."
             ),
-            Failure(ValueRangeError, "x is {value} at {index}.", HERE, float_value=True),
+            Failure(
+                ValueRangeError,
+                "x is {value} at {index}, not {size}.",
+                HERE,
+                float_value=True,
+                float_size=True,
+            ),
         ),
     )
 

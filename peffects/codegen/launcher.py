@@ -118,20 +118,16 @@ class Executable:
             write(workspace, value)
         workspace.inputs = values
         options = _options.get()
-        try:
-            if options is _NO_OPTIONS and (
-                self._estimate(workspace.words) < _LONG_NS or not _in_main_thread()
-            ):
-                self._run(workspace)
-            else:
-                self._run_watched(workspace, options)
-        except BaseException:
-            workspace.words[workspace.cancel_at] = 1
-            raise
+        if options is _NO_OPTIONS and (
+            self._estimate(workspace.words) < _LONG_NS or not _in_main_thread()
+        ):
+            self._run(workspace)
+        else:
+            self._run_watched(workspace, options)
         results = tuple([read(workspace) for read in self._readers])
         workspace.held.clear()
         workspace.inputs = ()
-        idle.append(workspace)  # not after an exception: helpers may still use it
+        idle.append(workspace)  # not after an exception: it may be in use, or hold a failure
         return results
 
     def _run(self, workspace: Workspace) -> None:

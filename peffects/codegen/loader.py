@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import threading
 import time
 import weakref
@@ -61,6 +62,15 @@ class Statistics:
 statistics = Statistics()
 _loaded: weakref.WeakValueDictionary[str, Module] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """In a forked child: the thread that held the lock may be gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def load(source: str, kernels: Sequence[str], key: str = "") -> Module:

@@ -237,12 +237,12 @@ class _RunnableLaunch(Runnable):
             if number == RAISED:
                 raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
             if number:
-                failure = self._failures[number - 1]
-                if failure.float_value:
-                    value = workspace.doubles[at + 2]
-                if failure.float_size:
-                    size = workspace.doubles[at + 3]
-                text = failure.text.format(index=index, value=value, size=size)
+                failure, doubles = self._failures[number - 1], workspace.doubles
+                text = failure.text.format(
+                    index=index,
+                    value=doubles[at + 2] if failure.float_value else value,
+                    size=doubles[at + 3] if failure.float_size else size,
+                )
                 raise failure.error(text, at=failure.at, fix=failure.fix)
         raise InternalError(f"The kernel {self._kernel} failed without saying how.")
 

@@ -1,9 +1,8 @@
-"""Persistent helper threads that run functions for a caller who can change its mind.
+"""Persistent helper threads that run functions for a caller who wants to stay responsive.
 
 A thread that has finished its job waits for the next one, so that giving it a job costs a lock and
-not a new thread.  They serve `driver.py` (chunks where there is no OpenMP) and `launcher.py` (long
-launches, so that the caller can be interrupted).  A forked child starts with none and makes its
-own.
+not a new thread.  `launcher.py` has long launches run here.  A forked child starts with no helpers
+and makes its own.
 """
 
 from __future__ import annotations
@@ -12,34 +11,28 @@ import os
 import threading
 from collections.abc import Callable
 
-__all__ = ["Job", "is_forked", "start"]
+__all__ = ["Job", "start"]
 
 
 class Job:
-    """A function given to a helper thread: it runs once, unless it is revoked before it starts."""
+    """A function given to a helper thread; `error` is what it raised."""
 
-    __slots__ = ("_claim", "_finished", "_function", "error")
+    __slots__ = ("_finished", "_function", "error")
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
-        self._claim = threading.Lock()
         self._finished = threading.Lock()
         self._finished.acquire()
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Run the function unless the job was revoked; keep what it raises in `error`."""
-        if self._claim.acquire(blocking=False):
-            try:
-                self._function()
-            except BaseException as error:  # handed to the one who waits
-                self.error = error
-            finally:
-                self._finished.release()
-
-    def revoke(self) -> bool:
-        """Whether the job has not started and now never will."""
-        return self._claim.acquire(blocking=False)
+        """Run the function, in the helper thread."""
+        try:
+            self._function()
+        except BaseException as error:  # raised again by the one who waits
+            self.error = error
+        finally:
+            self._finished.release()
 
     def wait(self, timeout_s: float = -1) -> bool:
         """Wait until the function has returned; False when it takes longer than `timeout_s`."""
@@ -75,22 +68,7 @@ class _Helper:
 
 
 _idle: list[_Helper] = []
-_forked = False
-
-
-def _forget_threads() -> None:
-    """In a forked child: only the thread that forked is there."""
-    global _forked
-    _forked = True
-    _idle.clear()
-
-
-os.register_at_fork(after_in_child=_forget_threads)
-
-
-def is_forked() -> bool:
-    """Whether this process was forked from one that had loaded this module."""
-    return _forked
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def start(function: Callable[[], None]) -> Job:

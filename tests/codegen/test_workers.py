@@ -1,4 +1,4 @@
-"""Helper threads: used again, revocable, and gone in a forked child."""
+"""Helper threads: used again, waited for, and gone in a forked child."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 
 from peffects.codegen import workers
-from peffects.codegen.workers import Job, start
+from peffects.codegen.workers import start
 
 
 def idle() -> None:
@@ -39,24 +39,13 @@ def test_threads_are_used_again() -> None:
     assert set(seen) == {"peffects helper"}
 
 
-def test_revoked_job_never_runs() -> None:
-    seen: list[int] = []
-    job = Job(lambda: seen.append(1))
-    assert job.revoke()
-    job.run()
-    assert seen == []
-
-
-def test_started_job_cannot_be_revoked() -> None:
-    running, may_end = threading.Event(), threading.Event()
+def test_waiting_for_a_while_only() -> None:
+    may_end = threading.Event()
 
     def work() -> None:
-        running.set()
         may_end.wait(5)
 
     job = start(work)
-    assert running.wait(5)
-    assert not job.revoke()
     assert not job.wait(0.01)
     may_end.set()
     assert job.wait(5)
@@ -74,9 +63,8 @@ def test_exception_is_kept_for_the_one_who_waits() -> None:
 def test_forked_child_starts_with_no_helpers() -> None:
     start(lambda: None).wait(5)
     idle()
-    assert not workers.is_forked()
     child = os.fork()
     if child == 0:
-        right = workers.is_forked() and not workers._idle and start(lambda: None).wait(5)
+        right = not workers._idle and start(lambda: None).wait(5)
         os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
