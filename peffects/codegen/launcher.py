@@ -23,10 +23,10 @@ from peffects.codegen import workers
 from peffects.codegen.arguments import input_writer, output_reader
 from peffects.codegen.driver import thread_count
 from peffects.codegen.loader import Module
-from peffects.codegen.loops import TICK_STRIDE, TRIP_SLOT, Buffer, HostLoop, LoopProgram, Stage
+from peffects.codegen.loops import Buffer, HostLoop, LoopProgram, Stage
 from peffects.codegen.plan import runnable
 from peffects.codegen.sizes import size_function, work_estimate
-from peffects.codegen.workspace import Workspace
+from peffects.codegen.workspace import NOT_STARTED, Workspace
 from peffects.errors import LaunchTimeoutError
 
 __all__ = ["Executable", "LaunchOptions", "Progress", "launch_options"]
@@ -138,7 +138,8 @@ class Executable:
         """Run in a helper thread, so that this one can react while kernels run."""
         workspace.watched = True
         workspace.threads = thread_count()  # of this context, not of the helper's
-        workspace.done_ns = workspace.stage_ns = 0
+        workspace.stage = NOT_STARTED
+        workspace.ticks[:] = 0
         start = time.perf_counter()
         total = self._estimate(workspace.words)
         job = workers.start(lambda: self._run(workspace))
@@ -157,7 +158,7 @@ class Executable:
         workspace.watched = False
         workspace.threads = 0
         if options.progress is not None:
-            _report(options.progress, 1.0, time.perf_counter() - start, workspace.kernel)
+            _report(options.progress, 1.0, time.perf_counter() - start, workspace.stage.kernel)
 
     def _check(
         self, workspace: Workspace, options: LaunchOptions, start: float, total: int
@@ -167,12 +168,12 @@ class Executable:
         if options.timeout_s is not None and elapsed >= options.timeout_s:
             raise LaunchTimeoutError(
                 f"The compiled loops of {self.program.name} ran longer than "
-                f"{options.timeout_s:g} s and were stopped in {workspace.kernel}.",
+                f"{options.timeout_s:g} s and were stopped in {workspace.stage.kernel}.",
                 at=self.program.at,
                 fix="Allow more with launch_options(timeout_s=...), or do less work.",
             )
         if options.progress is not None:
-            _report(options.progress, _fraction(workspace, total), elapsed, workspace.kernel)
+            _report(options.progress, _fraction(workspace, total), elapsed, workspace.stage.kernel)
 
 
 def _report(
@@ -215,8 +216,12 @@ def _step(options: LaunchOptions, start: float) -> float:
 
 
 def _fraction(workspace: Workspace, total: int) -> float:
-    """Finished stages and the finished iterations of the running one; an estimate, at most 1."""
-    trip = max(workspace.words[TRIP_SLOT], 1)
-    ticks = int(workspace.ticks[::TICK_STRIDE].sum())
-    done = workspace.done_ns + workspace.stage_ns * min(ticks / trip, 1.0)
+    """Finished stages and the finished iterations of the running one; an estimate, at most 1.
+
+    The stage is read before the ticks: those of a stage that begins meanwhile count as this one's,
+    of which there are at most `trip`.  So the fraction never falls.
+    """
+    stage = workspace.stage
+    ticks = int(workspace.ticks.sum()) - stage.ticks_before
+    done = stage.done_ns + stage.work_ns * min(ticks / max(stage.trip, 1), 1.0)
     return min(done / max(total, 1), 1.0)

@@ -37,7 +37,7 @@ from peffects.codegen.loops import (
     Sum,
 )
 from peffects.codegen.sizes import Size, shape_function, size_function
-from peffects.codegen.workspace import AnyArray, Workspace, address_of
+from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
 from peffects.errors import AllocationError, InternalError
 
 __all__ = ["CancelledError", "Runnable", "runnable"]
@@ -189,7 +189,7 @@ class _RunnableLaunch(Runnable):
         for allocation in self._allocations:
             allocation.allocate(workspace)
         if workspace.watched:
-            self._begin_watched(workspace, chunks, work)
+            self._begin_watched(workspace, trip, work)
         if chunks > 1:
             self._run_chunks(workspace, chunks)
         elif work < _HOLD_LOCK_NS:
@@ -219,14 +219,13 @@ class _RunnableLaunch(Runnable):
         threads = workspace.threads or thread_count()
         run_team(workspace.team_address, min(threads, chunks))
 
-    def _begin_watched(self, workspace: Workspace, chunks: int, work: int) -> None:
+    def _begin_watched(self, workspace: Workspace, trip: int, work: int) -> None:
+        """Tell the watching thread, by one assignment, that this stage begins."""
         if workspace.words[workspace.cancel_at]:
             raise CancelledError
-        workspace.done_ns += workspace.stage_ns
-        workspace.stage_ns = 0
-        workspace.ticks[:] = 0
-        workspace.kernel = self._kernel
-        workspace.stage_ns = work
+        before = workspace.stage
+        done, ticks = before.done_ns + before.work_ns, int(workspace.ticks.sum())
+        workspace.stage = StageStarted(done, work, trip, ticks, self._kernel)
 
     def _raise_failure(self, workspace: Workspace, chunks: int) -> None:
         """Raise the failure of the first chunk that has one: it is the first in index order."""

@@ -8,7 +8,7 @@ slots of programs then hold what earlier launches left there, and kernels never 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from peffects.codegen.pool import TEAM_WORDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AnyArray", "Workspace", "address_of"]
+__all__ = ["NOT_STARTED", "AnyArray", "StageStarted", "Workspace", "address_of"]
 
 AnyArray: TypeAlias = "NDArray[Any]"
 
@@ -53,26 +53,36 @@ def _lines(words: int) -> int:
     return -(-words // _LINE_WORDS) * _LINE_WORDS
 
 
+class StageStarted(NamedTuple):
+    """Where a watched launch is: what the stages before did, and what the running one has to do."""
+
+    done_ns: int
+    work_ns: int
+    trip: int
+    ticks_before: int
+    kernel: str
+
+
+NOT_STARTED = StageStarted(0, 0, 1, 0, "")
+
+
 class Workspace:
     """Memory for launches of one program, used by one launch at a time.
 
-    `held` has the buffers by slot; `threads` is 0 where the running thread's context says how many.
-
     `words`, `unsigned`, `doubles`, `floats` are views of the same memory, which starts with the
-    frame; the `*_at` attributes are positions in `words`.
+    frame; the `*_at` attributes are positions in `words`.  `ticks` has one counter a chunk, `held`
+    the buffers by slot; `threads` is 0 where the running thread's context says how many.
     """
 
     __slots__ = (
         "cancel_at",
-        "done_ns",
         "doubles",
         "floats",
         "frame_address",
         "held",
         "inputs",
-        "kernel",
         "memory",
-        "stage_ns",
+        "stage",
         "status_at",
         "team_address",
         "team_at",
@@ -101,7 +111,7 @@ class Workspace:
         self.floats = octets.cast("f")
         self.frame_address = address_of(self.memory)
         self.team_address = self.frame_address + 8 * self.team_at
-        self.ticks = self.memory[self.ticks_at :]
+        self.ticks = self.memory[self.ticks_at :: TICK_STRIDE]
         words = self.words
         words[STATUS_SLOT] = self.frame_address + 8 * self.status_at
         words[CANCEL_SLOT] = self.frame_address + 8 * self.cancel_at
@@ -110,5 +120,4 @@ class Workspace:
         self.inputs: tuple[object, ...] = ()
         self.threads = 0
         self.watched = False
-        self.done_ns = self.stage_ns = 0
-        self.kernel = ""
+        self.stage = NOT_STARTED

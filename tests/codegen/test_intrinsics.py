@@ -25,7 +25,6 @@ from peffects.codegen.loops import (
     FAILED_SLOT,
     STATUS_FIELDS,
     STATUS_SLOT,
-    TICK_STRIDE,
     TICKS_SLOT,
     TRIP_SLOT,
 )
@@ -263,11 +262,11 @@ def test_ticks_cancel_flag_and_status_are_where_the_launcher_looks() -> None:
     assert words[CANCEL_SLOT] == start + 8 * workspace.cancel_at
     assert words[TICKS_SLOT] == start + 8 * workspace.ticks_at
     call(module, "report", 2, workspace)
-    assert workspace.ticks[2 * TICK_STRIDE] == 7
+    assert workspace.ticks[2] == 7
     assert words[FAILED_SLOT] == 0
     words[workspace.cancel_at] = 1
     call(module, "report", 3, workspace)
-    assert workspace.ticks[3 * TICK_STRIDE] == 7
+    assert workspace.ticks[3] == 7
     assert words[FAILED_SLOT] == 1
     at = workspace.status_at + 3 * STATUS_FIELDS
     assert words[at : at + 4].tolist() == [
