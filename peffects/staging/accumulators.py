@@ -112,7 +112,7 @@ class AccumulatorTracer(Arithmetic):
         if symbol != wanted:
             use = f"`{self.name}[i] {wanted} v`" if wanted else f"`{self.name}.combine(i, v)`"
             raise AccumulatorError(
-                f"{self.what()} combines with `{self.monoid.value}` and is changed with `{symbol}`.",
+                f"{self.what()} combines with `{self.monoid.value}`, not with `{symbol}`.",
                 at=here(),
                 fix=f"Write {use}, or make the accumulator with another `op=`.",
             )
@@ -127,19 +127,19 @@ class AccumulatorTracer(Arithmetic):
         trace.note_write(self.held)
         trace.emit(Accumulate(self.held.ref, indices, atom, bounds))
 
-    def __iadd__(self, value: object) -> AccumulatorTracer:
+    def __iadd__(self, value: object) -> AccumulatorTracer:  # type: ignore[override]
         self.update("+=", (), value)
         return self
 
-    def __imul__(self, value: object) -> AccumulatorTracer:
+    def __imul__(self, value: object) -> AccumulatorTracer:  # type: ignore[override]
         self.update("*=", (), value)
         return self
 
-    def __iand__(self, value: object) -> AccumulatorTracer:
+    def __iand__(self, value: object) -> AccumulatorTracer:  # type: ignore[override]
         self.update("&=", (), value)
         return self
 
-    def __ior__(self, value: object) -> AccumulatorTracer:
+    def __ior__(self, value: object) -> AccumulatorTracer:  # type: ignore[override]
         self.update("|=", (), value)
         return self
 

@@ -8,12 +8,14 @@ from typing import TypeAlias
 from peffects.errors import InternalError
 from peffects.ir.syntax import Atom, Cond
 from peffects.staging.scalars import to_bool
+from peffects.staging.syntax import RESULT
 from peffects.staging.trace import Kind, Scope, Trace, here
 from peffects.staging.values import (
     Missing,
     Tree,
     atoms_of,
     distribute,
+    hint,
     join_trees,
     settle,
     size_is_outside,
@@ -64,7 +66,7 @@ class Branch:
         self.scopes.append(self.trace.open(Kind.BRANCH, self))
 
     def _end_side(self, frame: Frame) -> None:
-        """Note the locals at the end of a side; its block stays unfinished until types are known."""
+        """Note the locals at the end of a side; its block is finished when types are known."""
         scope = self.scopes[-1]
         if self.trace.scope is not scope or scope.parent is None:
             raise InternalError("a block is still open at the end of an `if`.")
@@ -136,7 +138,7 @@ def emit_cond(
         trace.scope = outer
     if not any(block.bindings or block.results for block in blocks):
         return distribute(trees, (), names)
-    hints = [name for name, tree in zip(names, trees, strict=True) for _ in types_of(tree)]
+    hints = [hint(name) for name, tree in zip(names, trees, strict=True) for _ in types_of(tree)]
     outputs = trace.emit(Cond(branch.pred, *blocks), hints, branch.src)
     return distribute(trees, outputs, names)
 
@@ -145,7 +147,7 @@ def choose(
     trace: Trace, condition: object, then: Callable[[], object], orelse: Callable[[], object]
 ) -> object:
     """A conditional expression on a symbol."""
-    names = (("the value of the conditional expression", 0),)
+    names = ((RESULT, 0),)
     branch = Branch(trace, condition, names, {})
     branch.then({})
     first = {names[0][0]: then()}

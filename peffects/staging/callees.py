@@ -12,7 +12,7 @@ import math
 import random
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from peffects.staging.tables import IndexTracer
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
 
-__all__ = ["REPLACED", "check_no_effect"]
+__all__ = ["CHANGE_FIX", "REPLACED", "check_no_effect"]
 
 Function: TypeAlias = Callable[..., object]
 
@@ -103,9 +103,9 @@ def _len(value: object) -> object:
     return len(value)  # type: ignore[arg-type]
 
 
-def _range(*args: object) -> object:
+def _range(*args: Any) -> object:
     if not _symbolic(args):
-        return range(*args)  # type: ignore[arg-type]
+        return range(*args)
     if len(args) == 1:
         return SymbolicRange(0, args[0], 1)
     return SymbolicRange(args[0], args[1], args[2] if len(args) > 2 else 1)
@@ -120,10 +120,10 @@ def _reversed(value: object) -> object:
     return loop.reversed() if loop is not None else reversed(value)  # type: ignore[call-overload]
 
 
-def _enumerate(value: object, start: object = 0) -> object:
+def _enumerate(value: Any, start: Any = 0) -> object:
     loop = sequential(value) if is_symbolic(value) else None
     if loop is None:
-        return enumerate(value, start)  # type: ignore[call-overload]
+        return enumerate(value, start)
     inner = loop.value
 
     def pair(index: IndexTracer) -> object:
@@ -133,9 +133,9 @@ def _enumerate(value: object, start: object = 0) -> object:
     return SequentialLoop(loop.set, pair, loop.reverse)
 
 
-def _zip(*values: object, **kwargs: object) -> object:
+def _zip(*values: Any, strict: bool = False) -> object:
     if not _symbolic(values):
-        return zip(*values, **kwargs)  # type: ignore[call-overload]
+        return zip(*values, strict=strict)
     tables = [as_table(value) for value in values]
     first = tables[0]
 
@@ -232,45 +232,18 @@ REPLACED: dict[object, Function] = {
 # --- effects -------------------------------------------------------------------------------------
 
 _CONTAINERS = (list, dict, set, bytearray, deque, defaultdict, OrderedDict)
-_CHANGES = frozenset(
-    [
-        "append",
-        "extend",
-        "insert",
-        "pop",
-        "remove",
-        "clear",
-        "sort",
-        "reverse",
-        "update",
-        "add",
-        "discard",
-        "setdefault",
-        "popitem",
-        "appendleft",
-        "extendleft",
-        "popleft",
-        "rotate",
-        "difference_update",
-        "intersection_update",
-        "symmetric_difference_update",
-        "move_to_end",
-    ]
-)
+_CHANGES = {
+    "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "add",
+    "discard", "setdefault", "popitem", "appendleft", "extendleft", "popleft", "rotate",
+    "difference_update", "intersection_update", "symmetric_difference_update", "move_to_end",
+}  # fmt: skip
 _EFFECTS = (print, open, input, exec, eval, compile, breakpoint, setattr, delattr)
-_EFFECT_MODULES = frozenset(
-    [
-        "random",
-        "time",
-        "logging",
-        "secrets",
-        "uuid",
-        "os",
-        "subprocess",
-        "shutil",
-        "numpy.random.mtrand",
-        "tempfile",
-    ]
+_EFFECT_MODULES = {
+    "random", "time", "logging", "secrets", "uuid", "os", "subprocess", "shutil", "tempfile",
+}  # fmt: skip
+CHANGE_FIX = (
+    "Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
+    "`pe.table`, or add to a `pe.accumulator`."
 )
 
 
@@ -283,10 +256,10 @@ def check_no_effect(function: Function) -> None:
     name = getattr(function, "__name__", "")
     if isinstance(owner, _CONTAINERS) and name in _CHANGES and not trace.may_change(owner):
         raise SideEffectError(
-            f"`{name}` changes a {type(owner).__name__} that was made outside {trace.scope.kind.value}.",
+            f"`{name}` changes a {type(owner).__name__} that was made outside "
+            f"{trace.scope.kind.value}.",
             at=here(),
-            fix="Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
-            "`pe.table`, or add to a `pe.accumulator`.",
+            fix=CHANGE_FIX,
         )
     module = getattr(function, "__module__", None) or ""
     stateful = isinstance(owner, random.Random | np.random.Generator | np.random.RandomState)
@@ -294,6 +267,5 @@ def check_no_effect(function: Function) -> None:
         raise SideEffectError(
             f"`{name}` is called in a kernel, where it would run once, while the kernel is staged.",
             at=here(),
-            fix="Call it outside the kernel; return the values that it needs, or pass in those that it "
-            "gives.",
+            fix="Call it outside the kernel; return what it needs, or pass in what it gives.",
         )

@@ -1,9 +1,10 @@
 """What a kernel reads besides its arguments, and how the launcher reads it again at each call.
 
-A `Path` starts at the staged function or at one of its static arguments and goes on through closure
-cells, globals, attributes and items.  Numbers and arrays at the end of a path become hidden
-parameters (`Capture`); any other value on the way is a `Guard`: while it stays the same, the program
-holds.  Paths are relative, so another closure made by the same code uses the same program.
+A `Path` starts at the staged function or at one of its static arguments and goes on through
+closure cells, globals, attributes and items.  Numbers and arrays at the end of a path become
+hidden parameters (`Capture`); any other value on the way is a `Guard`: while it stays the same,
+the program holds.  Paths are relative, so another closure made by the same code uses the same
+program.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def plain_function(value: object) -> FunctionType:
 def token_of(value: object) -> object:
     """What must stay the same for a value that was used as it was.
 
-    Of a function its code: what it reads is captured by itself.  Of small immutable values the value
-    and its type, of all others the identity.
+    Of a function its code: what it reads is captured by itself.  Of small immutable values the
+    value and its type, of all others the identity.
     """
     if isinstance(value, FunctionType):
         return value.__code__, value.__defaults__, value.__kwdefaults__

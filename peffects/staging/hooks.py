@@ -1,8 +1,8 @@
 """What rewritten code calls: one `Hooks` object for each rewritten function.
 
-Outside a trace, and on ordinary values, a hook does what Python would have done.  In a trace it stages
-control flow on symbols, turns what is read from outside into parameters and guards, and refuses what
-would happen once in place of many times.
+Outside a trace, and on ordinary values, a hook does what Python would have done.  In a trace it
+stages control flow on symbols, turns what is read from outside into parameters and guards, and
+refuses what would happen once in place of many times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import operator
 import sys
 from collections.abc import Callable
 from types import FrameType, FunctionType, MethodType, ModuleType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
-from peffects.staging.callees import REPLACED, check_no_effect
+from peffects.staging.callees import CHANGE_FIX, REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
 from peffects.staging.functions import is_rewritten, is_users, rewritten
 from peffects.staging.inputs import KernelInputs
@@ -37,7 +37,7 @@ from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import sequential
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
-from peffects.staging.tables import refuse_write
+from peffects.staging.tables import TableTracer, refuse_write
 from peffects.staging.trace import Trace, current, here
 
 __all__ = ["Hooks", "resolve"]
@@ -45,11 +45,11 @@ __all__ = ["Hooks", "resolve"]
 T = TypeVar("T")
 Function = Callable[..., object]
 
-_COMPARE: dict[str, Callable[[object, object], object]] = {
+_COMPARE: dict[str, Callable[[Any, Any], object]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-_AUGMENT: dict[str, Callable[[object, object], object]] = {
+_AUGMENT: dict[str, Callable[[Any, Any], object]] = {
     "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
     "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul,
     "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor, "<<=": operator.ilshift,
@@ -186,7 +186,7 @@ class Hooks:
 
     def named(self, name: str, value: T) -> T:
         """A value that is about to be assigned to the local `name`."""
-        if isinstance(value, AccumulatorTracer | ScalarTracer):
+        if isinstance(value, AccumulatorTracer | ScalarTracer | TableTracer):
             value.rename(name)
         return value
 
@@ -237,7 +237,7 @@ class Hooks:
                 "Use a `while` loop with the condition, or skip the rest of the body with `if`."
             )
             raise UnsupportedSyntaxError(
-                f"`{what}` inside a loop or an `if` that is staged.",
+                f"`{what}` inside a loop or an `if` that depends on values of the kernel.",
                 at=here(),
                 fix=fixes.get(what, default),
             )
@@ -248,7 +248,7 @@ class Hooks:
             return
         if what in ("`global`", "`nonlocal`"):
             raise SideEffectError(
-                f"{what} in a kernel: the assignment would happen once, while the kernel is staged.",
+                f"{what} in a kernel: the assignment would happen once, while it is staged.",
                 at=here(),
                 fix="Return the value.",
             )
@@ -312,14 +312,14 @@ def _from_outside(trace: Trace, owner: object) -> bool:
 def _check_change(trace: Trace, value: object, part: str) -> None:
     if not trace.may_change(value):
         raise SideEffectError(
-            f"{part} a {type(value).__name__} is changed, which was made outside {trace.scope.kind.value}.",
+            f"{part} a {type(value).__name__} is changed, which was made outside "
+            f"{trace.scope.kind.value}.",
             at=here(),
-            fix="Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
-            "`pe.table`, or add to a `pe.accumulator`.",
+            fix=CHANGE_FIX,
         )
 
 
-# --- callees ---------------------------------------------------------------------------------------
+# --- callees -------------------------------------------------------------------------------------
 
 
 def resolve(function: Function) -> Function:
@@ -345,7 +345,7 @@ def resolve(function: Function) -> Function:
         return functools.partial(resolve(function.func), *function.args, **function.keywords)
     if isinstance(function, type):
         return _maker(function)
-    call = getattr(type(function), "__call__", None)
+    call = inspect.getattr_static(type(function), "__call__", None)
     if isinstance(call, FunctionType) and is_users(call):
         return MethodType(_function(call), function)
     return function

@@ -1,12 +1,13 @@
 """Loops whose length or whose body is symbolic, written as `for` and `while` statements.
 
 A `range` loop becomes a fold: the locals that the body assigns and that have values before it are
-carried.  Their types are found by trial: the body is staged with the types of the values before the
-loop; if a round ends with wider types it is staged again with those.  A `pe.par` loop becomes a
-parallel loop, whose body may only read and accumulate, so it may assign no local that lives outside.
+carried.  Their types are found by trial: the body is staged with the types of the values before
+the loop; if a round ends with wider types it is staged again with those.  A `pe.par` loop becomes
+a parallel loop, whose body may only read and accumulate, so it may assign no local that lives
+outside.
 
-While a kernel is staged every `range` is a fold, however short: compile time does not depend on trip
-counts.  Loops over other Python sequences run while staging.
+While a kernel is staged every `range` is a fold, however short: compile time does not depend on
+trip counts.  Loops over other Python sequences run while staging.
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ class ParLoop:
             ):
                 at = here()
                 raise DataRaceError(
-                    f"the parallel loop assigns `{name}`, which lives outside: iterations would race.",
+                    f"the parallel loop assigns `{name}`, a local of the outside: a race.",
                     at=type(at)(at.file, line, 0, at.function),
-                    fix=f"To add up, use an accumulator: `{name} = pe.accumulator()` and `{name} += ...`; "
+                    fix=f"To add up, make `{name} = pe.accumulator()` and write `{name} += ...`; "
                     "for a loop whose iterations follow each other, use `range`.",
                 )
 
@@ -115,7 +116,7 @@ class ParLoop:
 class _Carried:
     """What sequential loops share: the locals that one round hands to the next."""
 
-    traced = True
+    traced: bool = True
 
     def __init__(self, trace: Trace, names: Names, frame: Frame) -> None:
         self.trace = trace
@@ -127,6 +128,7 @@ class _Carried:
         self.carries: list[Var] = []
         self.entry: Frame = {}
         self.results: Frame = {}
+        self.ends: Frame | None = None
         for name, _ in names:
             self._plan(name)
 
@@ -198,6 +200,13 @@ class _Carried:
             raise InternalError("a block is still open at the end of a loop body.")
         return {name: settle(v, scope) for name, v in take(self.names, frame).items()}
 
+    def round_ends(self) -> Frame:
+        """The locals at the end of the round that was staged last."""
+        ends, self.ends = self.ends, None
+        if ends is None:
+            raise InternalError("the body of a loop ended too early.")
+        return ends
+
     def prune(self, ends: list[Atom], inits: list[Atom]) -> dict[Var, Atom]:
         """The carries that no round changes, and what they are."""
         triples = zip(self.carries, ends, inits, strict=True)
@@ -252,7 +261,6 @@ class FoldLoop(_Carried):
     ) -> None:
         super().__init__(trace, names, frame)
         self.loop, self.targets = loop, targets
-        self.ends: Frame | None = None
 
     def __iter__(self) -> Iterator[object]:
         trace, loop = self.trace, self.loop
@@ -261,13 +269,11 @@ class FoldLoop(_Carried):
             scope = trace.open(Kind.SEQUENTIAL)
             binder, index = bind_index(loop.set, hint, scope, exact=False)
             self.bind_carries(scope)
-            self.ends = None
             yield loop.value(index)
-            if self.ends is None:
-                raise InternalError("the body of a loop ended too early.")
+            ends = self.round_ends()
             trace.scope = scope
-            if not self.widen(self.ends, scope):
-                self._emit(scope, binder, self.ends)
+            if not self.widen(ends, scope):
+                self._emit(scope, binder, ends)
                 return
             trace.scope = scope.parent or scope
         raise self.give_up()
@@ -302,12 +308,11 @@ class FoldLoop(_Carried):
 class WhileLoop(_Carried):
     """A `while`.  It runs while staging until its condition is a symbol."""
 
-    traced = False
+    traced: bool = False
 
     def __init__(self, trace: Trace | None, names: Names) -> None:
         self.given = trace, names
         self.trials = 0
-        self.ends: Frame | None = None
 
     def more(self, condition: Callable[[], object], frame: Frame) -> bool:
         """Whether the body runs (again)."""
@@ -335,7 +340,6 @@ class WhileLoop(_Carried):
         """The locals at the start of a round, for the condition and the body."""
         self.shared = self.trace.open(Kind.WHILE)
         self.bind_carries(self.shared)
-        self.ends = None
         return super().enter()
 
     def leave(self, frame: Frame) -> None:
@@ -344,16 +348,15 @@ class WhileLoop(_Carried):
 
     def _end_trial(self) -> bool:
         """Whether this trial was the last one."""
-        trace, shared = self.trace, self.shared
-        if self.ends is None or shared.parent is None:
-            raise InternalError("the body of a loop ended too early.")
+        trace, shared, ends = self.trace, self.shared, self.round_ends()
         self.trials += 1
         if self.trials > _MOST_TRIALS:
             raise self.give_up()
-        if self.widen(self.ends, self.shared):
-            trace.scope = shared.parent
+        trace.scope = self.body_scope
+        if self.widen(ends, shared):
+            trace.scope = shared.parent or shared
             return False
-        atoms = self.end_atoms(self.ends)
+        atoms = self.end_atoms(ends)
         body = trace.close(self.body_scope, atoms)
         trace.close(shared)
         inits = self.initial_atoms()

@@ -183,7 +183,8 @@ def _check_known(operation: str, index_set: IndexSetTracer, name: str) -> None:
         raise UnknownIndexSetError(
             f"nothing says which set `{name}` runs over: it indexes no table.",
             at=here(),
-            fix=f"Give it: `pe.{operation}(lambda {name}: ..., over=n)`, where n is an int, a table or `x.index`.",
+            fix=f"Give it: `pe.{operation}(lambda {name}: ..., over=n)`, where n is an int, a "
+            "table or `x.index`.",
         )
 
 
@@ -204,7 +205,7 @@ def _check_rows(atoms: Sequence[Atom], operation: str) -> None:
                 raise KernelTypeError(
                     f"`{operation}` would make a table whose rows have different lengths.",
                     at=here(),
-                    fix="The size of a table that a loop body gives must be known outside the loop.",
+                    fix="Tables that a loop body gives must have a size known outside the loop.",
                 )
 
 
@@ -222,7 +223,7 @@ def finish_table(body: Body) -> object:
 
 
 def _accumulated(elem: Scalar, monoid: Monoid) -> Scalar:
-    """The type in which values of type `elem` are combined: as numpy's, small integers are widened."""
+    """The type in which values of type `elem` are combined; small integers are widened."""
     if monoid in (Monoid.AND, Monoid.OR):
         return BOOL
     if elem == BOOL:

@@ -5,6 +5,8 @@ On plain numbers they give what the reference evaluation of their primitive give
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from peffects.errors import KernelTypeError
@@ -16,9 +18,9 @@ from peffects.staging.scalars import test as float_test
 from peffects.staging.trace import current, here
 
 __all__ = [
-    "arccos", "arcsin", "arctan", "arctan2", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor",
-    "isfinite", "isnan", "lgamma", "log", "log1p", "maximum", "minimum", "sin", "sinh", "sqrt", "tan",
-    "tanh", "trunc",
+    "arccos", "arcsin", "arctan", "arctan2", "ceil", "cos", "cosh", "erf", "exp", "expm1",
+    "floor", "isfinite", "isnan", "lgamma", "log", "log1p", "maximum", "minimum", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 
@@ -29,7 +31,7 @@ def _apply(primitive: Primitive, *values: object) -> object:
     return _evaluate(primitive, *values)
 
 
-def _evaluate(primitive: Primitive, *values: object) -> float | np.generic:
+def _evaluate(primitive: Primitive, *values: Any) -> float | np.generic:
     """The value of a primitive on plain numbers: a Python float unless one of them is numpy's."""
     known = [number_type(value) for value in values]
     if any(kind is None for kind in known):
@@ -38,7 +40,7 @@ def _evaluate(primitive: Primitive, *values: object) -> float | np.generic:
             at=here(),
             fix=f"For an array: `pe.table(lambda i: pe.{primitive.name}(x[i]))`.",
         )
-    dtype = np.result_type(*values)  # type: ignore[arg-type]
+    dtype = np.result_type(*values)
     dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
     with np.errstate(all="ignore"):
         result = primitive.evaluate(*(dtype.type(value) for value in values))

@@ -35,7 +35,8 @@ from peffects.staging.trace import current, here, staging
 from peffects.staging.trees import map_leaves
 
 __all__ = [
-    "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp", "max", "mean",
+    "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp", "max",
+    "mean",
     "min", "par", "prod", "run_outside_with", "stop_gradient", "sum", "table", "unchecked", "where",
 ]  # fmt: skip
 
@@ -259,7 +260,7 @@ class ParallelLoop:
 
 
 def par(*over: object) -> ParallelLoop:
-    """The index sets of a parallel loop: `for i in pe.par(x): ...`, `for i, j in pe.par(n, m): ...`."""
+    """What a parallel loop runs over: `for i in pe.par(x): ...`, `for i, j in pe.par(n, m): ...`"""
     if current() is None:
         raise ControlFlowError(
             "`pe.par` is used outside a kernel.",
@@ -279,8 +280,8 @@ _MONOIDS |= {"and": Monoid.AND, "or": Monoid.OR}
 def accumulator(*over: object, dtype: object = float, op: str = "add") -> AccumulatorTracer:
     """An accumulator with one element for each index of `over`; without `over` a single number.
 
-    Loops change it with `h[i] += v` (or `*=`, `&=`, `|=`, `h.combine(i, v)`, as `op` says) and it is
-    its final value once it is read.  `op`: add, mul, min, max, and, or.
+    Loops change it with `h[i] += v` (or `*=`, `&=`, `|=`, `h.combine(i, v)`, as `op` says) and it
+    is its final value once it is read.  `op`: add, mul, min, max, and, or.
     """
     if current() is None:
         raise ControlFlowError(
@@ -307,7 +308,7 @@ def accumulator(*over: object, dtype: object = float, op: str = "add") -> Accumu
 
 
 def unchecked(value: object) -> object:
-    """`value`, a table or an accumulator, whose indices are not tested: wrong ones corrupt memory."""
+    """`value`, a table or accumulator, without tests of indices: wrong ones corrupt memory."""
     if not is_symbolic(value) and current() is None:
         return value
     if isinstance(value, AccumulatorTracer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import ClassVar
+from typing import cast as cast_
 
 from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
@@ -46,12 +47,12 @@ class SymbolicRange:
     def __iter__(self) -> Iterator[int]:
         parts = (self.start, self.stop, self.step)
         if all(isinstance(part, int) for part in parts):
-            numbers = range(*parts)  # type: ignore[arg-type]
+            numbers = range(*cast_(tuple[int, int, int], parts))
             return reversed(numbers) if self.reverse else iter(numbers)
         raise ControlFlowError(
             "a `range` whose length is a symbol is iterated where the loop is not rewritten.",
             at=here(),
-            fix="Use a `for` statement, or `pe.table(lambda i: ..., over=n)` in place of a comprehension.",
+            fix="Use a `for` statement, or `pe.table(lambda i: ..., over=n)`.",
         )
 
     def loop(self) -> SequentialLoop:

@@ -1,11 +1,12 @@
 """Puts the accumulations into a reference inside its `with_acc`, after they were emitted.
 
-A user makes an accumulator, runs loops that add to it, and reads it: nothing in the program marks the
-region in which it is open.  So staging emits loops and `+=` as they come, and when the accumulator is
-first read, `enclose` sorts the bindings of its block into three groups: those that neither write to
-the reference nor depend on one that does go before the region, those that write to it, with all they
-need of what depends on writers, go into it, and the rest goes after it.  Order within each group is
-kept.  `export` then makes values that are defined in a region and used outside results of it.
+A user makes an accumulator, runs loops that add to it, and reads it: nothing in the program marks
+the region in which it is open.  So staging emits loops and `+=` as they come, and when the
+accumulator is first read, `enclose` sorts the bindings of its block into three groups: those that
+neither write to the reference nor depend on one that does go before the region, those that write
+to it, with all they need of what depends on writers, go into it, and the rest goes after it.
+Order within each group is kept.  `export` then makes values that are defined in a region and used
+outside results of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rewrites a function so that control flow, calls and reads go through hooks.
 
-The hooks (`hooks.py`) are methods of one object, in scope as `_pe`.  On ordinary values they do what
-Python does; on symbols they stage.  Statements keep their shape, so that `break`, `return` and
-exceptions work as ever:
+The hooks (`hooks.py`) are methods of one object, in scope as `_pe`.  On ordinary values they do
+what Python does; on symbols they stage.  Statements keep their shape, so that `break`, `return`
+and exceptions work as ever:
 
     if test: A                       c = _pe.branch(test, names, _pe.locals())
     else: B                          if c.then(_pe.locals()): A
@@ -52,16 +52,17 @@ _AUGMENTED = {
     ast.LShift: "<<=", ast.RShift: ">>=",
 }  # fmt: skip
 _REFUSED = {
-    ast.Try: "`try`", ast.TryStar: "`try`", ast.ClassDef: "a class definition", ast.Global: "`global`",
-    ast.Nonlocal: "`nonlocal`", ast.Match: "`match`",
+    ast.Try: "`try`", ast.TryStar: "`try`", ast.ClassDef: "a class definition",
+    ast.Global: "`global`", ast.Nonlocal: "`nonlocal`", ast.Match: "`match`",
     ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`",
 }  # fmt: skip
 
+Placed = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword
 Node = TypeVar("Node", bound=ast.AST)
 
 
 def rewrite_function(source: Source, free: Collection[str]) -> ast.Module:
-    """A module with a factory that takes the hooks and `free` variables and defines the function."""
+    """A module with a factory that takes the hooks and `free`, and defines the function."""
     node = copy.deepcopy(source.node)  # the tree of the file stays as it was parsed
     function = _Rewriter(node, source.class_name).function(node)
     if isinstance(function, ast.Lambda):
@@ -91,11 +92,18 @@ class _Rewriter(ast.NodeTransformer):
 
     # --- making nodes ----------------------------------------------------------------------------
 
-    def at(self, node: Node, place: ast.AST) -> Node:
-        """`node` and all inside it that has no place yet, at the place of `place`."""
+    def at(self, node: Node, place: Placed) -> Node:
+        """`node` and all inside it that has no place yet, at the first line of `place`.
+
+        On one line, since the compiler gives a method call the line on which its name ends.
+        """
+        line, column = place.lineno, place.col_offset
+        same_line = place.end_lineno == line
+        end_column = place.end_col_offset if same_line else column + 1
         for inner in ast.walk(node):
-            if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
-                ast.copy_location(inner, place)
+            if isinstance(inner, Placed) and not hasattr(inner, "lineno"):
+                inner.lineno = inner.end_lineno = line
+                inner.col_offset, inner.end_col_offset = column, end_column
         return node
 
     def hook(self, name: str, *args: ast.expr) -> ast.Call:
@@ -111,7 +119,11 @@ class _Rewriter(ast.NodeTransformer):
         return self.hook("locals")
 
     def names_table(self, names: dict[str, int]) -> ast.expr:
-        return ast.Constant(tuple(names.items()))
+        pairs: list[ast.expr] = [
+            ast.Tuple([ast.Constant(name), ast.Constant(line)], ast.Load())
+            for name, line in names.items()
+        ]
+        return ast.Tuple(pairs, ast.Load())
 
     def when_traced(self, construct: str, value: ast.Call, names: Sequence[str]) -> ast.If:
         """`if c.traced: names = value`."""
@@ -125,13 +137,20 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         return f"_pe_{self.count}"
 
+    def expr(self, node: ast.expr) -> ast.expr:
+        """An expression, rewritten."""
+        new = self.visit(node)
+        assert isinstance(new, ast.expr)
+        return new
+
     def body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         new: list[ast.stmt] = []
         for statement in statements:
             result = self.visit(statement)
             if isinstance(result, list):
                 new.extend(result)
-            elif result is not None:
+            else:
+                assert isinstance(result, ast.stmt)
                 new.append(result)
         return new
 
@@ -145,7 +164,7 @@ class _Rewriter(ast.NodeTransformer):
             self.defaults(node.args)
         self.scopes.append(bound_names(node))
         if isinstance(node, ast.Lambda):
-            node.body = self.visit(node.body)
+            node.body = self.expr(node.body)
         else:
             node.body = self.body(without_early_returns(node.body))
             node.returns = None
@@ -156,12 +175,12 @@ class _Rewriter(ast.NodeTransformer):
             _strip_defaults(node.args)
         if not isinstance(node, ast.Lambda):
             outermost = node is self.outermost
-            node.decorator_list = [] if outermost else list(map(self.visit, node.decorator_list))
+            node.decorator_list = [] if outermost else list(map(self.expr, node.decorator_list))
         return node
 
     def defaults(self, args: ast.arguments) -> None:
-        args.defaults = [self.visit(default) for default in args.defaults]
-        args.kw_defaults = [d if d is None else self.visit(d) for d in args.kw_defaults]
+        args.defaults = [self.expr(default) for default in args.defaults]
+        args.kw_defaults = [d if d is None else self.expr(d) for d in args.kw_defaults]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self.function(node)
@@ -199,7 +218,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
         """Refuse what kernels do not have, when it runs; rewrite all else."""
-        if type(node) in _REFUSED:
+        if isinstance(node, ast.stmt) and type(node) in _REFUSED:
             what = ast.Constant(_REFUSED[type(node)])
             refusal = self.at(ast.Expr(self.hook("refuse", what)), node)
             rest = node if isinstance(node, ast.Global | ast.Nonlocal) else self.generic_visit(node)
@@ -210,14 +229,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
         """The pattern stays: patterns are no expressions."""
-        node.guard = self.visit(node.guard) if node.guard else None
+        node.guard = self.expr(node.guard) if node.guard else None
         node.body = self.body(node.body)
         return node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         names = assigned_names([*node.body, *node.orelse])
         construct = self.new_construct()
-        test = self.visit(node.test)
+        test = self.expr(node.test)
         self.constructs.append(construct)
         then, orelse = self.body(node.body), self.body(node.orelse)
         self.constructs.pop()
@@ -236,8 +255,8 @@ class _Rewriter(ast.NodeTransformer):
         targets = assigned_names([node.target])
         names = {k: v for k, v in assigned_names(node.body).items() if k not in targets}
         construct = self.new_construct()
-        iterable = self.visit(node.iter)
-        target = self.visit(node.target)
+        iterable = self.expr(node.iter)
+        target = self.expr(node.target)
         body = self.loop_body(construct, node.body)
         orelse = self.body(node.orelse)
         tables = self.names_table(names), self.names_table(targets)
@@ -252,13 +271,13 @@ class _Rewriter(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         if isinstance(node.test, ast.Constant) or has_any([node.test], ast.NamedExpr):
             self.loops.append(len(self.constructs))
-            node.test = self.visit(node.test)
+            node.test = self.expr(node.test)
             node.body, node.orelse = self.body(node.body), self.body(node.orelse)
             self.loops.pop()
             return [node]
         names = assigned_names(node.body)
         construct = self.new_construct()
-        test = self.visit(node.test)
+        test = self.expr(node.test)
         body = self.loop_body(construct, node.body)
         orelse = self.body(node.orelse)
         start = self.hook("while_loop", self.names_table(names))
@@ -304,33 +323,33 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         symbol = ast.Constant(_AUGMENTED[type(node.op)])
-        value = self.visit(node.value)
+        value = self.expr(node.value)
         target = node.target
         if isinstance(target, ast.Name):
             new = self.hook("augmented", symbol, _load(target.id), value)
             return self.at(ast.Assign([target], new), node)
         if isinstance(target, ast.Attribute):
             name = ast.Constant(self.mangled(target.attr))
-            call = self.hook("augmented_attribute", symbol, self.visit(target.value), name, value)
+            call = self.hook("augmented_attribute", symbol, self.expr(target.value), name, value)
             return self.at(ast.Expr(call), node)
         keys: list[ast.expr] = []
         base: ast.expr = target
         while isinstance(base, ast.Subscript):
-            keys.insert(0, self.visit(base.slice))
+            keys.insert(0, self.expr(base.slice))
             base = base.value
         chain = ast.Tuple(keys, ast.Load())
-        call = self.hook("augmented_item", symbol, self.visit(base), chain, value)
+        call = self.hook("augmented_item", symbol, self.expr(base), chain, value)
         return self.at(ast.Expr(call), node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
-        node.value = self.visit(node.value)
+        node.value = self.expr(node.value)
         (target, *others) = node.targets
         if not others and isinstance(target, ast.Subscript):
-            args = self.visit(target.value), self.visit(target.slice), node.value
+            args = self.expr(target.value), self.expr(target.slice), node.value
             return self.at(ast.Expr(self.hook("set_item", *args)), node)
         if not others and isinstance(target, ast.Attribute):
             name = ast.Constant(self.mangled(target.attr))
-            args = self.visit(target.value), name, node.value
+            args = self.expr(target.value), name, node.value
             return self.at(ast.Expr(self.hook("set_attribute", *args)), node)
         if (
             not others
@@ -340,7 +359,7 @@ class _Rewriter(ast.NodeTransformer):
             node.value = self.at(
                 self.hook("named", ast.Constant(target.id), node.value), node.value
             )
-        node.targets = [self.visit(target) for target in node.targets]
+        node.targets = [self.expr(target) for target in node.targets]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | list[ast.stmt]:
@@ -359,7 +378,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.at(self.hook("free", ast.Constant(self.mangled(node.id)), node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        node.value = self.visit(node.value)
+        node.value = self.expr(node.value)
         if not isinstance(node.ctx, ast.Load):
             node.attr = self.mangled(node.attr)
             return node
@@ -380,14 +399,14 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
+        test, body, orelse = map(self.expr, (node.test, node.body, node.orelse))
         if _binds([body, orelse]):
             node.test, node.body, node.orelse = test, body, orelse
             return node
         return self.at(self.hook("choose", test, self.thunk(body), self.thunk(orelse)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        values: list[ast.expr] = [self.visit(value) for value in node.values]
+        values: list[ast.expr] = [self.expr(value) for value in node.values]
         if _binds(values[1:]):
             node.values = values
             return node

@@ -1,15 +1,15 @@
 """Symbols that stand for numbers, and arithmetic on them.
 
-Operators on a tracer emit primitives.  The other operand may be any number; `lift` turns it into an
-atom with a type.  Python's conversions (`bool`, `int`, `float`, `index`, iteration) are refused here,
-since they are met only where the source was not rewritten.
+Operators on a tracer emit primitives.  The other operand may be any number; `lift` turns it into
+an atom with a type.  Python's conversions (`bool`, `int`, `float`, `index`, iteration) are refused
+here, since they are met only where the source was not rewritten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from peffects.staging.promotion import join, number_type, true_division_type
 from peffects.staging.trace import Scope, here, staging
 
 __all__ = [
-    "Operand", "ScalarTracer", "Tracer", "binary", "cast", "compare", "convert", "is_symbolic", "lift",
-    "logical", "make", "meet", "operand", "power", "select", "test", "to_bool", "unary", "unary_float",
+    "Operand", "ScalarTracer", "Tracer", "binary", "cast", "compare", "convert", "is_symbolic",
+    "lift", "logical", "make", "meet", "operand", "power", "renamed", "select", "test", "to_bool",
+    "unary", "unary_float",
     "weak_int",
 ]  # fmt: skip
 
@@ -58,10 +59,10 @@ class Tracer:
 
     def _refuse(self, python: str) -> NoReturn:
         raise ControlFlowError(
-            f"Python asks for {python} of {self.what()}, which has no value while the kernel is staged.",
+            f"Python asks for {python} of {self.what()}, which is known only when the kernel runs.",
             at=here(),
-            fix="Use `if`, conditional expressions, `for ... in range`, `int(...)` and `float(...)` in "
-            "source that peffects sees, and `pe.where` elsewhere.",
+            fix="In source that peffects sees, use `if`, `for ... in range`, `int(...)`; elsewhere "
+            "`pe.where` and tables.",
         )
 
     def __bool__(self) -> bool:
@@ -222,14 +223,9 @@ class ScalarTracer(Arithmetic):
         return Operand(self.atom, self.type, self.weak)
 
     def rename(self, name: str) -> None:
-        """Give the variable a better name, if it was the last one that was bound and has none."""
-        bindings = staging().builder.bindings
-        if not isinstance(self.atom, Var) or self.atom.name not in ("t", "sum", "max", "min"):
-            return
-        if bindings and bindings[-1].vars == (self.atom,):
-            new = Var(name, self.type)
-            bindings[-1] = Binding((new,), bindings[-1].expr, bindings[-1].src)
-            self.atom = new
+        """Take the name of the local that holds the number first."""
+        if isinstance(self.atom, Var):
+            self.atom = renamed(self.atom, name)
 
     def what(self) -> str:
         """What it is, for messages."""
@@ -248,6 +244,18 @@ class ScalarTracer(Arithmetic):
 def is_symbolic(value: object) -> bool:
     """Whether `value` stands for something that is known only when the program runs."""
     return getattr(type(value), "_pe_symbolic", False) is True
+
+
+def renamed(var: Var, name: str) -> Var:
+    """`var` under another name if nothing uses it yet: if it was the last to be bound."""
+    trace = staging()
+    bindings = trace.builder.bindings
+    if name.startswith("_pe") or not bindings or bindings[-1].vars != (var,) or var in trace.named:
+        return var
+    new = Var(name, var.type)
+    trace.named.add(new)
+    bindings[-1] = Binding((new,), bindings[-1].expr, bindings[-1].src)
+    return new
 
 
 def make(x: Operand) -> ScalarTracer:
@@ -270,7 +278,7 @@ def operand(value: object) -> Operand | None:
     scalar, weak = known
     if scalar == I64 and not -(2**63) <= int(value) < 2**63:  # type: ignore[call-overload]
         raise ValueRangeError(f"the integer {value} does not fit in 64 bits.", at=here())
-    number = value.item() if isinstance(value, np.generic) else value
+    number: Any = value.item() if isinstance(value, np.generic) else value
     return Operand(lit_like(number, scalar), scalar, weak)
 
 
@@ -281,7 +289,7 @@ def lift(value: object, role: str = "an operand") -> Operand:
         raise KernelTypeError(
             f"{role} is {_describe(value)}, not a number.",
             at=here(),
-            fix="Kernels compute on numbers: elements of arrays, scalar arguments, Python and numpy numbers.",
+            fix="Kernels compute on elements of arrays, scalar arguments and literal numbers.",
         )
     return found
 

@@ -1,7 +1,8 @@
 """Which index sets are the same: union-find over the sizes that a trace meets.
 
-Every axis of an array parameter has a size variable of its own; a loop whose index set is not given
-gets a *placeholder*.  `unify` makes two sets one.  What that means depends on what is known of them:
+Every axis of an array parameter has a size variable of its own; a loop whose index set is not
+given gets a *placeholder*.  `unify` makes two sets one.  What that means depends on what is known
+of them:
 
 * a placeholder takes over the other side;
 * axes, literals and integer parameters become one class, and the class becomes `Fact`s, which the
@@ -9,7 +10,8 @@ gets a *placeholder*.  `unify` makes two sets one.  What that means depends on w
 * two literals that differ are the user's mistake, found at once;
 * all else (a size that the kernel computes) needs a test at run time, which the caller emits.
 
-`resolve` ends a trace: placeholders are replaced and facts written down.  Layer: imports `ir/` only.
+`resolve` ends a trace: placeholders are replaced and facts written down.  Layer: imports `ir/`
+only.
 """
 
 from __future__ import annotations
@@ -106,9 +108,7 @@ class Sizes:
     def _class(self, atom: Atom) -> _Class:
         if atom not in self._classes:
             literal = isinstance(atom, Lit)
-            text = (
-                f"an index set of size {atom.value}" if isinstance(atom, Lit) else "a computed size"
-            )
+            text = f"`Fin({atom.value})`" if isinstance(atom, Lit) else "a computed size"
             kind = _Kind.LITERAL if literal else _Kind.COMPUTED
             self._classes[atom] = _Class([_Member(atom, kind, text)])
         return self._classes[atom]
@@ -184,7 +184,7 @@ def _verdict(a: _Class, b: _Class) -> Verdict:
 
 
 def _facts(member: _Member, best: _Member, group: _Class) -> list[Fact]:
-    """What the launch checks about `member`: an axis has the class's size, a scalar is that size."""
+    """What the launch checks about `member`: that it is the class's size."""
     if member is best:
         return []
     if member.kind is _Kind.AXIS:

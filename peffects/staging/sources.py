@@ -1,7 +1,7 @@
 """Finds the syntax tree of a function object, lambdas included.
 
-Files are parsed whole and once.  A `def` is found by its line and name, a lambda by the columns that
-its code object remembers, so several lambdas on one line are no problem.
+Files are parsed whole and once.  A `def` is found by its line and name, a lambda by the columns
+that its code object remembers, so several lambdas on one line are no problem.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ def _is_source_of(node: FunctionNode, code: CodeType) -> bool:
 
 
 def _holds_all_of(body: ast.expr, code: CodeType) -> bool:
-    """Whether all instructions that have a width come from `body`; some lambdas around do so too."""
+    """Whether all instructions that have a place stand in `body`."""
     start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
     seen = False
     for line, end_line, column, end_column in code.co_positions():
         if None in (line, end_line, column, end_column) or (column, end_column) == (0, 0):
             continue
         seen = True
-        if (line, column) < start or (end_line, end_column) > end:  # type: ignore[operator]
+        if (line, column) < start or (end_line, end_column) > end:
             return False
     return seen
 

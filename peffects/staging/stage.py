@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 from peffects.errors import KernelTypeError
 from peffects.ir.rename import Renamer
@@ -26,6 +27,9 @@ from peffects.staging.types import ArgumentType, as_array, type_of
 from peffects.staging.values import Missing, leaf_type, settle
 
 __all__ = ["Result", "Signature", "Staged", "signature", "stage"]
+
+
+Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ class Staged:
     ) -> list[object] | None:
         """The program's arguments for this call; None if the program does not fit it.
 
-        It does not fit when the types of arguments or of what is captured are others, or when a guard
-        does not hold.
+        It does not fit when the types of arguments or of what is captured are others, or when a
+        guard does not hold.
         """
         leaves, tree = flatten((tuple(args), dict(kwargs)))
         if Signature(tree, tuple(type_of(leaf) for leaf in leaves)) != self.signature:
@@ -109,7 +113,7 @@ def stage(
     with trace.activate():
         inputs.know(_known_function(plain), Path(Root()))
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
-        new_args, new_kwargs = unflatten(call_signature.tree, symbols)  # type: ignore[misc]
+        new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
         value = settle(resolve(plain)(*new_args, **new_kwargs), trace.root)
         atoms, out_tree, out_leaves = _outputs(value)
         program = _program(trace, inputs, atoms, src)
@@ -177,7 +181,7 @@ def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
     out: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, Missing):
-            leaf.complain()
+            leaf.complain(leaf.src)
         if leaf_type(leaf) is None:
             if is_symbolic(leaf):
                 raise KernelTypeError(

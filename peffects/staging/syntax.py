@@ -96,7 +96,8 @@ _OPAQUE = (ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, a
 def without_early_returns(body: list[ast.stmt]) -> list[ast.stmt]:
     """`body` in which a `return` inside an `if` is an assignment; `body` itself if there is none.
 
-    Where both sides may go on, what follows is copied; when that would be too often, nothing changes.
+    Where both sides may go on, what follows is copied; when that would be too often, nothing
+    changes.
     """
     if not any(_returns_inside_if(statement) for statement in body):
         return body
@@ -121,9 +122,9 @@ def _always_returns(body: Sequence[ast.stmt]) -> bool:
     for statement in body:
         if isinstance(statement, ast.Return | ast.Raise):
             return True
-        if isinstance(statement, ast.If) and statement.orelse:
-            if _always_returns(statement.body) and _always_returns(statement.orelse):
-                return True
+        sides = (statement.body, statement.orelse) if isinstance(statement, ast.If) else ()
+        if sides and all(side and _always_returns(side) for side in sides):
+            return True
     return False
 
 

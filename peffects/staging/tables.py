@@ -22,21 +22,17 @@ from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Atom, Bounds, Index, Lit, Scalar, Table, Var
 from peffects.source import UNKNOWN, SrcInfo
-from peffects.staging.scalars import Arithmetic, Operand, ScalarTracer, Tracer, cast, lift
+from peffects.staging.scalars import (
+    Arithmetic,
+    Operand,
+    ScalarTracer,
+    Tracer,
+    cast,
+    lift,
+    renamed,
+)
 from peffects.staging.sizes import Verdict
 from peffects.staging.trace import Scope, here, staging
-
-__all__ = [
-    "IndexSetTracer",
-    "IndexTracer",
-    "Item",
-    "Origin",
-    "TableTracer",
-    "place_of",
-    "refuse_write",
-    "unify",
-    "value_tracer",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ class _Axes:
         """The atoms of `items`, and why they are in bounds."""
         if len(items) > len(self.dims):
             raise KernelTypeError(
-                f"`{self.name}` has {len(self.dims)} axes and is indexed with {len(items)} indices.",
+                f"`{self.name}` has {len(self.dims)} axes and is given {len(items)} indices.",
                 at=here(),
             )
         pairs = [self._item(axis, item) for axis, item in enumerate(items)]
@@ -150,7 +146,7 @@ class _Axes:
             raise KernelTypeError(
                 f"`{self.name}` is indexed with a slice.",
                 at=here(),
-                fix="Write the elements: `pe.table(lambda i: x[i + 1], over=n)`; `x[i]` is a whole row.",
+                fix="Write elements: `pe.table(lambda i: x[i + 1], over=n)`; `x[i]` is a row.",
             )
         x = lift(item, f"the index of axis {axis} of `{self.name}`")
         if not x.type.is_integer:
@@ -190,7 +186,7 @@ class _Axes:
 
 
 def unify(index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: str) -> None:
-    """Make the set that `index` runs over the set of `axis`; raises, or emits a test, if it is not."""
+    """Make the set that `index` runs over that of `axis`; raises, or emits a test, if need be."""
     trace, src = staging(), here()
     sizes = trace.sizes
     if not sizes.is_known(index_set.atom):
@@ -203,14 +199,17 @@ def unify(index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: st
             mine, theirs = sizes.representative(index_set.atom), sizes.representative(other.atom)
             assert isinstance(mine, Lit) and isinstance(theirs, Lit)
             raise IndexSetMismatchError(
-                f"{index} runs over {index_set.origin}, of size {mine.value}, and is used on {axis}, "
-                f"of size {theirs.value}.",
+                f"{index} runs over {index_set.origin}, of size {mine.value}, and is used on "
+                f"{axis}, of size {theirs.value}.",
                 at=src,
                 fix="Give tables whose axes agree; or use `int(i)`, which is tested at run time.",
             )
         case Verdict.TEST:
             equal = trace.prim(op.EQ, index_set.atom, other.atom)
-            text = f"{index} runs over {index_set.origin}, of size {{0}}, and is used on {axis}, of size {{1}}."
+            text = (
+                f"{index} runs over {index_set.origin}, of size {{0}}, and is used on {axis}, "
+                "of size {1}."
+            )
             fix = "Give tables whose axes agree; or use `int(i)`, which is tested at run time."
             trace.check(equal, IndexSetMismatchError, text, (index_set.atom, other.atom), fix)
 
@@ -246,6 +245,12 @@ class TableTracer(Tracer):
 
     def __repr__(self) -> str:
         return f"<table {self.var!r}>"
+
+    def rename(self, name: str) -> None:
+        """Take the name of the local that holds the table first."""
+        var = renamed(self.var, name)
+        if var is not self.var:
+            self.var, self.name = var, name
 
     def atom(self) -> Var:
         """The variable; raises if it is out of scope."""
@@ -304,22 +309,22 @@ class TableTracer(Tracer):
         raise KernelTypeError(
             f"{self.what()} is used as a whole in arithmetic.",
             at=here(),
-            fix=f"Write what happens to its elements: `pe.table(lambda i: ... {self.name}[i] ...)`.",
+            fix=f"Write it for elements: `pe.table(lambda i: ... {self.name}[i] ...)`.",
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _whole
     __rtruediv__ = __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = _whole
-    __mod__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _whole  # type: ignore[assignment]
+    __mod__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _whole
     __hash__ = Tracer.__hash__
 
 
 def refuse_write(name: str) -> NoReturn:
     """Raise the error for `name[i] = v` in a kernel."""
     raise DataRaceError(
-        f"an element of `{name}` is assigned; iterations of a parallel loop could write the same one.",
+        f"an element of `{name}` is assigned; iterations of a parallel loop could race for it.",
         at=here(),
-        fix=f"Make a new table, `pe.table(lambda i: ...)`, or accumulate: `{name} = pe.accumulator(...)` "
-        f"and `{name}[i] += ...`.",
+        fix=f"Make a table, `pe.table(lambda i: ...)`, or make `{name} = pe.accumulator(...)` and "
+        f"write `{name}[i] += ...`.",
     )
 
 

@@ -1,8 +1,8 @@
 """The trace of a function that is being staged: scopes, emission, user lines.
 
-One context variable holds the current `Trace`.  A trace is a tree of scopes, each with the builder of
-one block; code is always emitted into the innermost open scope.  The trace knows atoms only: tracers,
-which are what users hold, are in `scalars.py` and `tables.py`.
+One context variable holds the current `Trace`.  A trace is a tree of scopes, each with the builder
+of one block; code is always emitted into the innermost open scope.  The trace knows atoms only:
+tracers, which are what users hold, are in `scalars.py` and `tables.py`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Scope:
         return any(scope is self for scope in other.up())
 
     def repeats(self, inner: Scope) -> bool:
-        """Whether what happens once in `inner` would happen many times, or perhaps not, in Python."""
+        """Whether Python would do what happens in `inner` many times, or perhaps not at all."""
         return self is not inner and self.encloses(inner)
 
 
@@ -103,6 +103,7 @@ class Trace:
         self.root = Scope(Kind.KERNEL, None, object(), src)
         self.scope = self.root
         self.size_homes: dict[Var, Scope] = {}
+        self.named: set[Var] = set()
         self._made_here: dict[int, tuple[Scope, object]] = {}
 
     @contextlib.contextmanager
@@ -151,11 +152,11 @@ class Trace:
                 f"{what} is used outside {scope.kind.value} to which it belongs.",
                 at=here(),
                 notes=(f"{scope.kind.value} is at {scope.src}",) if scope.src.line else (),
-                fix="Return it from the function that makes it: what a loop body returns becomes a table.",
+                fix="Return it from the loop body: what a body returns becomes a table.",
             )
 
     def is_defined_around(self, size: Var, scope: Scope) -> bool:
-        """Whether the size was computed in `scope` or around it, so that a loop there can use it."""
+        """Whether the size was computed in `scope` or around it: a loop there can use it."""
         return self.size_homes.get(size, self.root).encloses(scope)
 
     # --- emission --------------------------------------------------------------------------------
@@ -213,11 +214,12 @@ class Trace:
                 self.scope is not accumulator.owner
             ):
                 raise AccumulatorError(
-                    f"`{accumulator.ref.name}` is read inside {self.scope.kind.value} that writes to it.",
+                    f"`{accumulator.ref.name}` is read inside {self.scope.kind.value} that "
+                    "writes to it.",
                     at=here(),
                     notes=(f"made at {accumulator.src}",),
-                    fix="Read it after the loop; other iterations may still add to it. For a sequential "
-                    "running total use a local variable in a `range` loop.",
+                    fix="Read it after the loop: others may still add to it. For a running total "
+                    "use a local variable in a `range` loop.",
                 )
             accumulator.read_at = here()
             self._close_region(accumulator)
@@ -274,7 +276,7 @@ def staging() -> Trace:
     return trace
 
 
-# --- the user's line -------------------------------------------------------------------------------
+# --- the user's line -----------------------------------------------------------------------------
 
 _INTERNAL: dict[str, bool] = {}
 _PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
@@ -282,7 +284,7 @@ _PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
 
 def _is_internal(file: str) -> bool:
     if file not in _INTERNAL:
-        _INTERNAL[file] = is_internal_file(file)
+        _INTERNAL[file] = is_internal_file(file) or file == contextlib.__file__
     return _INTERNAL[file]
 
 

@@ -90,7 +90,7 @@ def _unflatten(tree: TreeDef, leaves: Iterator[object]) -> object:
         return tree.kind(values)
     if _is_namedtuple(tree.kind):
         return tree.kind(*values)
-    built = object.__new__(tree.kind)
+    built: object = object.__new__(tree.kind)
     for name, value in zip(tree.keys, values, strict=True):
         object.__setattr__(built, str(name), value)
     return built

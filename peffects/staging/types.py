@@ -36,7 +36,7 @@ def as_array(value: object) -> NDArray[np.generic] | None:
     """`value` as a numpy array, sharing its memory; None if it is no array."""
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, np.generic) or isinstance(value, type):
+    if isinstance(value, np.generic | type):
         return None
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)

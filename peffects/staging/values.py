@@ -1,9 +1,9 @@
 """Values of Python locals where ways of control flow meet.
 
-The sides of an `if` and the rounds of a loop leave locals with values that must become one: numbers
-and tables meet in a common type, containers leaf by leaf, other values must be the same object.  What
-has no common value becomes `Missing`, which raises when it is used: a local that nobody reads later
-is no mistake.
+The sides of an `if` and the rounds of a loop leave locals with values that must become one:
+numbers and tables meet in a common type, containers leaf by leaf, other values must be the same
+object.  What has no common value becomes `Missing`, which raises when it is used: a local that
+nobody reads later is no mistake.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Missing(Arithmetic):
     """Stands in a local for a value that is not there; every use raises MergeError."""
 
     def __init__(self, name: str, why: str, src: SrcInfo) -> None:
-        self.name = "the value returned" if name == RESULT else f"`{name}`"
+        self.name = "the result" if name == RESULT else f"`{name}`"
         self.why = why
         self.src = src
 
-    def complain(self) -> NoReturn:
+    def complain(self, at: SrcInfo | None = None) -> NoReturn:
         """Raise the error."""
         raise MergeError(
             f"{self.name} has no value here: {self.why}.",
-            at=here(),
-            notes=(f"because of {self.src}",) if self.src.line else (),
+            at=at or here(),
+            notes=(f"because of {self.src}",) if self.src.line and self.src != at else (),
             fix="Give it a value of the same type on every way that leads here.",
         )
 
@@ -64,6 +64,7 @@ class Missing(Arithmetic):
         self.complain()
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raises."""
         self.complain()
 
     def __repr__(self) -> str:
@@ -200,7 +201,7 @@ def atoms_of(value: object, tree: Tree) -> list[Atom]:
 
 
 def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:
-    """The value of `tree` whose typed leaves are `atoms`, as tracers of the innermost open block."""
+    """The value of `tree` with tracers of `atoms` as its typed leaves."""
     supply = iter(atoms)
     leaves: list[object] = []
     for leaf in tree.leaves:
@@ -222,6 +223,11 @@ def size_is_outside(t: Scalar | Table, scope: Scope) -> bool:
     dims = t.dims if isinstance(t, Table) else ()
     sizes = [trace.sizes.representative(dim.size) for dim in dims]
     return all(not isinstance(size, Var) or trace.is_defined_around(size, outer) for size in sizes)
+
+
+def hint(name: str) -> str:
+    """The name of a local as a name in the IR."""
+    return "result" if name == RESULT else name
 
 
 def distribute(trees: Sequence[Tree], atoms: Sequence[Atom], names: Sequence[str]) -> list[object]:
