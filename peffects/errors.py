@@ -469,6 +469,21 @@ class MergeError(PeffectsError, TypeError):
     code = "PE211"
 
 
+class UnboundedTableError(PeffectsError):
+    """A table inside a compiled loop has a size that only the loop knows.
+
+    Memory of compiled loops is allocated before they start.
+
+    Wrong:
+
+        pe.table(lambda i: pe.sum(lambda j: f(pe.table(g, over=count[i]), j), over=n))
+
+    Right: a bound that is known before, `over=min(count[i], n)`; or no table, if it is only summed.
+    """
+
+    code = "PE212"
+
+
 # --- PE3xx: derivatives ------------------------------------------------------------------------
 
 

@@ -1,0 +1,119 @@
+"""Each primitive as an expression of generated source.
+
+A rule is a function of the type of its operands and of their texts, each of which it uses once.
+Texts are atoms or in parentheses.  numba computes narrow integers in 64 bits: `emit_cpu.py` converts
+results back, so rules need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from peffects.ir import primitives as p
+from peffects.ir.primitives import Primitive
+from peffects.ir.rules import RuleTable
+from peffects.ir.syntax import BOOL, SCALARS, Scalar
+
+__all__ = ["EmitRule", "emit_rules"]
+
+EmitRule: TypeAlias = Callable[..., str]
+"""`(type of the last operand, text..) -> text`."""
+
+emit_rules: RuleTable[EmitRule] = RuleTable("emit_cpu")
+
+
+def _infix(op: Primitive, sign: str) -> None:
+    @emit_rules.register(op)
+    def infix_emit(t: Scalar, x: str, y: str) -> str:
+        return f"({x} {sign} {y})"
+
+
+def _call(op: Primitive, function: str) -> None:
+    @emit_rules.register(op)
+    def call_emit(t: Scalar, *args: str) -> str:
+        return f"{function}({', '.join(args)})"
+
+
+for _op, _sign in [
+    (p.ADD, "+"), (p.SUB, "-"), (p.MUL, "*"), (p.DIV, "/"), (p.EQ, "=="), (p.NE, "!="),
+    (p.AND, "&"), (p.OR, "|"), (p.BIT_AND, "&"), (p.BIT_OR, "|"), (p.BIT_XOR, "^"),
+]:  # fmt: skip
+    _infix(_op, _sign)
+
+for _op, _function in [
+    (p.MIN, "minimum"), (p.MAX, "maximum"), (p.SELECT, "select"), (p.ABS, "abs"),
+    (p.SHIFT_LEFT, "shift_left"), (p.SHIFT_RIGHT, "shift_right"),
+    (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"), (p.LGAMMA, "lgamma"),
+    (p.SQRT, "math.sqrt"), (p.EXP, "math.exp"), (p.EXPM1, "math.expm1"), (p.LOG, "math.log"),
+    (p.LOG1P, "math.log1p"), (p.SIN, "math.sin"), (p.COS, "math.cos"), (p.TAN, "math.tan"),
+    (p.ARCSIN, "math.asin"), (p.ARCCOS, "math.acos"), (p.ARCTAN, "math.atan"),
+    (p.ARCTAN2, "math.atan2"), (p.SINH, "math.sinh"), (p.COSH, "math.cosh"),
+    (p.TANH, "math.tanh"), (p.ERF, "math.erf"),
+    (p.IS_FINITE, "math.isfinite"), (p.IS_NAN, "math.isnan"),
+]:  # fmt: skip
+    _call(_op, _function)
+
+
+@emit_rules.register(p.LT)
+def lt_emit(t: Scalar, x: str, y: str) -> str:
+    """False comes before True."""
+    return f"((not {x}) & {y})" if t == BOOL else f"({x} < {y})"
+
+
+@emit_rules.register(p.LE)
+def le_emit(t: Scalar, x: str, y: str) -> str:
+    """False comes before True."""
+    return f"((not {x}) | {y})" if t == BOOL else f"({x} <= {y})"
+
+
+@emit_rules.register(p.NOT)
+def not_emit(t: Scalar, x: str) -> str:
+    """Negation of a bool."""
+    return f"(not {x})"
+
+
+@emit_rules.register(p.NEG)
+def neg_emit(t: Scalar, x: str) -> str:
+    """A subtraction for unsigned integers, which numba negates to signed ones."""
+    return f"({t}(0) - {x})" if t.name[0] == "u" else f"(-{x})"
+
+
+@emit_rules.register(p.FLOORDIV)
+def floordiv_emit(t: Scalar, x: str, y: str) -> str:
+    """Signs and division by zero as numpy has them."""
+    return f"{'real_' if t.is_float else ''}floordiv({x}, {y})"
+
+
+@emit_rules.register(p.MOD)
+def mod_emit(t: Scalar, x: str, y: str) -> str:
+    """Signs and division by zero as numpy has them."""
+    return f"{'real_' if t.is_float else ''}mod({x}, {y})"
+
+
+@emit_rules.register(p.POW)
+def pow_emit(t: Scalar, x: str, y: str) -> str:
+    """Integers by squaring."""
+    return f"({x} ** {y})" if t.is_float else f"integer_power({x}, {y})"
+
+
+@emit_rules.register(p.ORDINAL, p.STOP_GRADIENT)
+def same_emit(t: Scalar, x: str) -> str:
+    """The operand: lowering leaves these out, so they occur in tests only."""
+    return x
+
+
+def _cast(target: Scalar) -> None:
+    @emit_rules.register(p.CAST[target])
+    def cast_emit(t: Scalar, x: str) -> str:
+        if target == t:
+            return x
+        if target == BOOL:
+            return f"({x} != 0)"
+        if t.is_float and target.is_integer:
+            return f"convert({target}, {x})"
+        return f"{target}({x})"
+
+
+for _target in SCALARS.values():
+    _cast(_target)

@@ -1,0 +1,308 @@
+"""Loop IR: kernels as statements, between the functional IR and source text.
+
+    kernel ::= name, slots read, prologue, axes, body, epilogue
+    stmt   ::= local = expr | mem[expr] = expr | slot = expr | for local in expr..expr: stmt..
+             | while stmt.. expr: stmt.. | if expr: stmt.. else: stmt.. | fail | # line
+    expr   ::= local | literal | prim(expr..) | mem[expr] | combine(expr, expr)
+
+What `lower*.py` makes and the emitters print.  The `axes` of a kernel are its parallel loop; how a
+chunk of it becomes loops, when it polls and counts, is the emitter's choice.  All index arithmetic
+is i64.  Memory is flat: an offset counts elements from the start of a buffer's part.
+
+Locals belong to one kernel.  A local of another kernel travels through a slot of the frame, which
+`lower.py` arranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from peffects.ir.primitives import ADD, MUL, Primitive
+from peffects.ir.syntax import I64, Lit, Monoid, Scalar
+from peffects.source import SrcInfo
+
+__all__ = [
+    "CHUNK",
+    "START",
+    "STOP",
+    "Apply",
+    "Assign",
+    "Axis",
+    "Body",
+    "Branch",
+    "Combine",
+    "Expr",
+    "Fail",
+    "Guard",
+    "Kernel",
+    "Line",
+    "Local",
+    "Loop",
+    "Memory",
+    "Operand",
+    "Poll",
+    "PutSlot",
+    "Read",
+    "SlotRead",
+    "Stmt",
+    "Store",
+    "Until",
+    "literal",
+    "locals_in",
+    "plus",
+    "size_of_tree",
+    "times",
+    "type_of",
+]
+
+# --- values -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """A local variable of the kernel with this number."""
+
+    name: str
+    type: Scalar
+    kernel: int
+
+
+CHUNK, START, STOP = (Local(name, I64, -1) for name in ("chunk", "start", "stop"))
+"""Of every kernel: the number of its chunk, and the range of iterations that the chunk runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """A buffer, or each chunk's part of one: `part` elements further on for each chunk.
+
+    `slot` has its address.  Two memories with different `number` never overlap.
+    """
+
+    name: str
+    elem: Scalar
+    slot: int
+    number: int
+    part: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A primitive with the meaning that `ir/primitives.py` gives it."""
+
+    op: Primitive
+    args: tuple[Expr, ...]
+    type: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The element at an offset."""
+
+    memory: Memory
+    at: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """`left` and `right` combined; unless `ordered`, the compiler may regroup a chain of these."""
+
+    monoid: Monoid
+    left: Expr
+    right: Expr
+    type: Scalar
+    ordered: bool
+
+
+Operand: TypeAlias = Local | Lit
+Expr: TypeAlias = Local | Lit | Apply | Read | Combine
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`target = value`."""
+
+    target: Local
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`memory[at] = value`."""
+
+    memory: Memory
+    at: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PutSlot:
+    """Write a scalar to the frame."""
+
+    slot: int
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for index in start .. stop-1`, downwards with `reverse`."""
+
+    index: Local
+    start: Expr
+    stop: Expr
+    body: Body
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Run `test`; while `go_on`, run `body` and `test` again.  Polls."""
+
+    test: Body
+    go_on: Expr
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of two bodies."""
+
+    condition: Expr
+    then: Body
+    orelse: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Unless `0 <= index < size`, fail with number `number` and these two operands."""
+
+    index: Expr
+    size: Expr
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Record failure `number` with two operands and leave the kernel."""
+
+    number: int
+    value: Expr
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Leave the kernel if it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The following statements come from this user line."""
+
+    src: SrcInfo
+
+
+Stmt: TypeAlias = Assign | Store | PutSlot | Loop | Until | Branch | Guard | Fail | Poll | Line
+Body: TypeAlias = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRead:
+    """At its start the kernel reads a scalar, or an address, from a slot into a local."""
+
+    target: Local
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of the parallel loop."""
+
+    index: Local
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that a stage runs for each chunk.
+
+    `cheap` says that an iteration takes so little time that polling each would show.
+    """
+
+    name: str
+    slots: tuple[SlotRead, ...]
+    prologue: Body
+    axes: tuple[Axis, ...]
+    body: Body
+    epilogue: Body
+    cheap: bool
+
+
+# --- building and looking at expressions ------------------------------------------------------
+
+
+def literal(value: int) -> Lit:
+    """An i64 literal."""
+    return Lit(value, I64)
+
+
+def type_of(expr: Expr) -> Scalar:
+    """The scalar type of an expression."""
+    return expr.memory.elem if isinstance(expr, Read) else expr.type
+
+
+def plus(left: Expr, right: Expr) -> Expr:
+    """`left + right` in i64, folded where a side is 0 or both are literals."""
+    if isinstance(left, Lit) and isinstance(right, Lit):
+        return literal(int(left.value) + int(right.value))
+    if left == literal(0):
+        return right
+    if right == literal(0):
+        return left
+    return Apply(ADD, (left, right), I64)
+
+
+def times(left: Expr, right: Expr) -> Expr:
+    """`left * right` in i64, folded where a side is 0 or 1 or both are literals."""
+    if isinstance(left, Lit) and isinstance(right, Lit):
+        return literal(int(left.value) * int(right.value))
+    if literal(0) in (left, right):
+        return literal(0)
+    if left == literal(1):
+        return right
+    if right == literal(1):
+        return left
+    return Apply(MUL, (left, right), I64)
+
+
+def parts_of(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside `expr`."""
+    match expr:
+        case Local() | Lit():
+            return ()
+        case Apply(_, args):
+            return args
+        case Read(_, at):
+            return (at,)
+        case Combine(_, left, right):
+            return (left, right)
+        case _:
+            assert_never(expr)
+
+
+def locals_in(expr: Expr) -> Iterator[Local]:
+    """The locals that `expr` reads."""
+    if isinstance(expr, Local):
+        yield expr
+    for part in parts_of(expr):
+        yield from locals_in(part)
+
+
+def size_of_tree(expr: Expr) -> int:
+    """How many nodes `expr` has; an access to memory counts as three."""
+    if isinstance(expr, Read):
+        return 3
+    return 1 + sum(map(size_of_tree, parts_of(expr)))

@@ -1,0 +1,90 @@
+"""What an accumulation in a parallel loop becomes, by rule: never a data race.
+
+*direct*: each iteration writes to elements of its own, because all parallel indices stand at fixed
+places of the index.  *reduction*: the places do not depend on the parallel indices, so each chunk
+sums up on its own and the chunks are combined.  *private copies*: anything else; each chunk has a
+copy of the whole table, and the copies are combined.  Chunks are combined in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from peffects.codegen.lower_facts import Facts
+from peffects.ir.syntax import Accumulate, Atom, Block, For, Idx, Lit, Var
+from peffects.ir.traverse import blocks_of, free_vars
+from peffects.source import UNKNOWN, SrcInfo
+
+__all__ = ["Decision", "Strategy", "choose"]
+
+
+class Strategy(Enum):
+    """How a loop of the spine, or an accumulation in it, is carried out."""
+
+    PARALLEL = "parallel loop"
+    SERIAL = "serial"
+    DIRECT = "direct"
+    REDUCTION = "reduction"
+    PRIVATE = "private copies"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that lowering chose, for `explain`."""
+
+    strategy: Strategy
+    subject: str
+    reason: str
+    src: SrcInfo = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy; of a direct accumulation, at which axis each parallel index stands."""
+
+    strategy: Strategy
+    reason: str
+    axes: tuple[int, ...] = ()
+
+
+def choose(ref: Var, loop: For, facts: Facts) -> Choice:
+    """The strategy for accumulations into `ref` in the parallel `loop`."""
+    found = list(_accumulations(ref, loop.body))
+    positions = {_positions(expr, loop, facts) for expr in found}
+    (first, *others) = positions
+    names = ", ".join(binder.name for binder in loop.binders)
+    if not others and first is not None:
+        return Choice(Strategy.DIRECT, f"every iteration of {names} has elements of its own", first)
+    outside = free_vars(loop.body)
+    indices = (facts.same_index(index) for expr in found for index in expr.indices)
+    if all(_is_independent(index, loop, outside) for index in indices):
+        return Choice(Strategy.REDUCTION, f"all iterations of {names} add to the same elements")
+    return Choice(
+        Strategy.PRIVATE,
+        f"iterations of {names} may meet at one element; each chunk has its own copy",
+    )
+
+
+def _is_independent(index: Atom, loop: For, outside: Container[Atom]) -> bool:
+    """Whether `index` is the same in all parallel iterations, or runs through an inner loop."""
+    if index in loop.binders:
+        return False
+    return isinstance(index, Lit) or isinstance(index.type, Idx) or index in outside
+
+
+def _accumulations(ref: Var, block: Block) -> Iterator[Accumulate]:
+    for binding in block.bindings:
+        if isinstance(binding.expr, Accumulate) and binding.expr.ref is ref:
+            yield binding.expr
+        for inner in blocks_of(binding.expr):
+            yield from _accumulations(ref, inner)
+
+
+def _positions(expr: Accumulate, loop: For, facts: Facts) -> tuple[int, ...] | None:
+    """Where the parallel indices stand among the indices; None if one of them does not."""
+    plain = [facts.same_index(index) for index in expr.indices]
+    if all(binder in plain for binder in loop.binders):
+        return tuple(plain.index(binder) for binder in loop.binders)
+    return None

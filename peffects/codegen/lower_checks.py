@@ -1,0 +1,54 @@
+"""Checks of the IR as failures of the launcher: the same words, from two operands of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Formatter
+
+from peffects.codegen.loops import Failure
+from peffects.errors import InternalError
+from peffects.ir.syntax import Atom, Check, Lit, Scalar
+from peffects.source import SrcInfo
+
+__all__ = ["CheckFailure", "check_failure"]
+
+_FIELDS = ("value", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFailure:
+    """A failure, and the operands that its record holds."""
+
+    failure: Failure
+    shown: tuple[Atom, ...]
+
+
+def check_failure(check: Check, src: SrcInfo) -> CheckFailure:
+    """Translate the text of a check, whose operands are positional, to that of a failure.
+
+    Literal operands become part of the text, since a record holds two numbers only.
+    """
+    shown = tuple(dict.fromkeys(x for x in check.operands if not isinstance(x, Lit)))
+    if len(shown) > len(_FIELDS):
+        raise InternalError(f"lowering: a check shows {len(shown)} values, not two.")
+    text = "".join(
+        literal.replace("{", "{{").replace("}", "}}")
+        + ("" if name is None else _field(check.operands, shown, name, spec or "", conversion))
+        for literal, name, spec, conversion in Formatter().parse(check.text)
+    )
+    floats = [isinstance(x.type, Scalar) and x.type.is_float for x in shown] + [False, False]
+    failure = Failure(check.error, text, src, check.fix, floats[0], floats[1])
+    return CheckFailure(failure, shown)
+
+
+def _field(
+    operands: Sequence[Atom], shown: Sequence[Atom], name: str, spec: str, conversion: str | None
+) -> str:
+    """The replacement field for the operand that `name` counts."""
+    operand = operands[int(name)]
+    suffix = (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+    if isinstance(operand, Lit):
+        fixed = ("{0" + suffix + "}").format(operand.value)
+        return fixed.replace("{", "{{").replace("}", "}}")
+    return "{" + _FIELDS[shown.index(operand)] + suffix + "}"

@@ -1,0 +1,227 @@
+"""What lowering asks about a program: how often variables are used, how large sizes can become.
+
+Sizes of local tables must be known before a stage runs, as expressions of slots.  One that depends
+on inner variables is replaced by an upper bound, found by interval reasoning: an index of a set is
+below the set's size, sums and products of bounds bound sums and products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from peffects.codegen.loops import UNBOUNDED_NS, Const, Product, SizeExpr, Sum
+from peffects.ir import primitives as p
+from peffects.ir.syntax import (
+    BOOL,
+    I64,
+    Accumulate,
+    Atom,
+    Block,
+    Check,
+    Cond,
+    Expr,
+    Fold,
+    For,
+    Idx,
+    Index,
+    Lit,
+    Prim,
+    Program,
+    Table,
+    Type,
+    Var,
+    While,
+    WithAcc,
+)
+from peffects.ir.traverse import binders_of, blocks_of, operands_of, sizes_of
+from peffects.ir.typing import set_of
+
+__all__ = ["Facts", "Leaf", "upper_bound", "work_of"]
+
+Leaf = Callable[[Atom], "SizeExpr | None"]
+"""The size that an atom is before the stage runs, or None if it is only known inside."""
+
+_UNIT_NS = 0.4
+"""Time of one unit of a primitive's cost, and of one access to memory."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """Uses and definitions of the variables of a program."""
+
+    definitions: dict[Var, Expr] = field(default_factory=dict)
+    used_once_nearby: set[Var] = field(default_factory=set)
+    sizes: set[Var] = field(default_factory=set)
+
+    @staticmethod
+    def of(program: Program) -> Facts:
+        """Walk the program once."""
+        counts: Counter[Var] = Counter()
+        nearby: dict[Var, bool] = {}
+        facts = Facts()
+
+        def use(atom: Atom, here: set[Var], times: int = 1) -> None:
+            if isinstance(atom, Var):
+                counts[atom] += times
+                nearby[atom] = atom in here
+
+        def sizes(t: Type, here: set[Var]) -> None:
+            for size in sizes_of(t):
+                use(size, here, times=2)
+                if isinstance(size, Var):
+                    facts.sizes.add(size)
+
+        def visit(block: Block) -> None:
+            here: set[Var] = set()
+            for binding in block.bindings:
+                for atom in operands_of(binding.expr):
+                    use(atom, here)
+                for binder in binders_of(binding.expr):
+                    sizes(binder.type, here)
+                for inner in blocks_of(binding.expr):
+                    visit(inner)
+                here.update(binding.vars)
+                for var in binding.vars:
+                    facts.definitions[var] = binding.expr
+                    sizes(var.type, here)
+            for atom in block.results:
+                use(atom, here)
+
+        for param in program.params:
+            sizes(param.type, set())
+        visit(program.body)
+        facts.used_once_nearby = {v for v, n in counts.items() if n == 1 and nearby[v]}
+        return facts
+
+    def same_index(self, atom: Atom) -> Atom:
+        """The index variable that `atom` is the ordinal of, or `atom` itself."""
+        expr = self.definitions.get(atom) if isinstance(atom, Var) else None
+        match expr:
+            case Prim(p.ORDINAL | p.STOP_GRADIENT, (inner,)):
+                return self.same_index(inner)
+            case _:
+                return atom
+
+
+# --- upper bounds -----------------------------------------------------------------------------
+
+
+def upper_bound(atom: Atom, facts: Facts, leaf: Leaf) -> SizeExpr | None:
+    """A size, at least 0, that `atom` never exceeds; None if none is found."""
+    known = leaf(atom)
+    if known is not None:
+        return known
+    assert isinstance(atom, Var), "literals are known"
+    if isinstance(atom.type, Idx):
+        return upper_bound(atom.type.set.size, facts, leaf)
+    match facts.definitions.get(atom):
+        case Prim(op, args):
+            return _prim_bound(op, args, facts, leaf)
+        case _:
+            return None
+
+
+def _prim_bound(
+    op: p.Primitive, args: tuple[Atom, ...], facts: Facts, leaf: Leaf
+) -> SizeExpr | None:
+    def bounds(*atoms: Atom) -> list[SizeExpr] | None:
+        found = [upper_bound(atom, facts, leaf) for atom in atoms]
+        return None if None in found else found  # type: ignore[return-value]  # mypy: None is out
+
+    def are_natural(*atoms: Atom) -> bool:
+        return all(is_natural(atom, facts) for atom in atoms)
+
+    match op:
+        case p.ORDINAL | p.STOP_GRADIENT:
+            return upper_bound(args[0], facts, leaf)
+        case p.ADD | p.MAX:
+            both = bounds(*map(_at_least_zero, args))
+            return None if both is None else Sum(tuple(both))
+        case p.MUL if are_natural(*args):
+            both = bounds(*args)
+            return None if both is None else Product(tuple(both))
+        case p.SUB | p.FLOORDIV if are_natural(*args):
+            return upper_bound(args[0], facts, leaf)
+        case p.MIN:
+            left, right = (upper_bound(arg, facts, leaf) for arg in args)
+            return right if left is None or isinstance(right, Const) else left
+        case p.MOD if are_natural(args[1]):
+            return upper_bound(args[1], facts, leaf)
+        case p.SELECT:
+            both = bounds(*map(_at_least_zero, args[1:]))
+            return None if both is None else Sum(tuple(both))
+        case _ if op is p.CAST[I64] and args[0].type == BOOL:
+            return Const(1)
+        case _:
+            return None
+
+
+def _at_least_zero(atom: Atom) -> Atom:
+    return Lit(max(0, atom.value), I64) if isinstance(atom, Lit) else atom
+
+
+def is_natural(atom: Atom, facts: Facts) -> bool:
+    """Whether `atom` is certainly an integer of 0 or more."""
+    if isinstance(atom, Lit):
+        return atom.value >= 0
+    if isinstance(atom.type, Idx) or atom in facts.sizes:
+        return True
+    match facts.definitions.get(atom):
+        case Prim(p.ORDINAL | p.STOP_GRADIENT, _):
+            return True
+        case Prim(p.ADD | p.MUL | p.MIN | p.FLOORDIV, args):
+            return all(is_natural(arg, facts) for arg in args)
+        case Prim(p.MAX, args):
+            return any(is_natural(arg, facts) for arg in args)
+        case Prim(p.MOD, (_, divisor)):
+            return is_natural(divisor, facts)
+        case _:
+            return atom.type == BOOL
+
+
+# --- work -------------------------------------------------------------------------------------
+
+
+def work_of(block: Block, facts: Facts, leaf: Leaf) -> SizeExpr:
+    """An estimate of the nanoseconds that one run of `block` takes."""
+    units, terms = 0, []
+    for binding in block.bindings:
+        match binding.expr:
+            case Prim(op, _):
+                units += op.cost
+            case Index() | Check():
+                units += 1
+            case Accumulate(_, _, value, _):
+                terms.append(_elements(value.type, facts, leaf))
+            case For(binders, body):
+                sizes = [_size(set_of(binder).size, facts, leaf) for binder in binders]
+                terms.append(Product((*sizes, work_of(body, facts, leaf))))
+            case Fold(binder, _, _, _, body):
+                size = _size(set_of(binder).size, facts, leaf)
+                terms.append(Product((size, work_of(body, facts, leaf))))
+            case While():
+                terms.append(Const(UNBOUNDED_NS))
+            case Cond(_, then, orelse):
+                terms += [work_of(then, facts, leaf), work_of(orelse, facts, leaf)]
+            case WithAcc(refs, body):
+                terms += [_elements(ref.type, facts, leaf) for ref in refs]
+                terms.append(work_of(body, facts, leaf))
+            case other:
+                assert_never(other)
+    terms += [_elements(atom.type, facts, leaf) for atom in block.results]
+    return Sum((Const(math.ceil(units * _UNIT_NS)), *terms))
+
+
+def _size(atom: Atom, facts: Facts, leaf: Leaf) -> SizeExpr:
+    bound = upper_bound(atom, facts, leaf)
+    return Const(UNBOUNDED_NS) if bound is None else bound
+
+
+def _elements(t: Type, facts: Facts, leaf: Leaf) -> SizeExpr:
+    """One nanosecond for each element of a value that is written."""
+    sizes: Sequence[Atom] = () if not isinstance(t, Table) else tuple(sizes_of(t))
+    return Product(tuple(_size(size, facts, leaf) for size in sizes))
