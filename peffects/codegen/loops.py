@@ -10,7 +10,7 @@ them those of the reserved slots, whose layout is told here and nowhere else.
 Sizes, chunks and strategies are functions of the program and of sizes, never of timing or of the
 number of threads: that is why any number of threads gives the same bits.
 
-Nothing here computes; `plan.py` evaluates sizes, `launcher.py` runs programs.
+Nothing here computes: `sizes.py` evaluates sizes, `plan.py` and `launcher.py` run programs.
 """
 
 from __future__ import annotations

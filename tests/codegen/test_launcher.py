@@ -230,6 +230,7 @@ def test_number_of_arguments_is_checked() -> None:
         (-3, r"shape \(-3,\) has a negative size"),
         (1 << 55, r"bytes, cannot be allocated"),
         (1 << 62, r"bytes, cannot be allocated"),
+        ((1 << 63) - 1, r"shape \(9223372036854775807,\), \d{20} bytes, cannot be allocated"),
     ],
 )
 def test_impossible_buffers_are_errors_at_the_user_s_line(n: int, message: str) -> None:
