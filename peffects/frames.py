@@ -1,0 +1,236 @@
+"""What the machine's stack is made of: suspended frames, and markers that delimit segments.
+
+A *frame* below the running generator is the pair `(generator, frames below)`, or, where a `@multi`
+clause is in scope, a `LoggedFrame`, which can be rebuilt.  A *segment* is a chain of frames that
+ends at a marker; the *markers* form the stack of segments: a handler, a clause that runs "outside"
+its handler, an unwinding, the top.  Every marker knows the evidence map (effect -> handler) that
+holds above it.  Capturing a resumption therefore costs the same at any depth.  Layer 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from peffects.effects import Effect
+from peffects.places import Site
+
+if TYPE_CHECKING:
+    from peffects.clauses import Clause
+    from peffects.handler import Handler
+    from peffects.resumption import Resumption
+
+__all__: list[str] = []
+
+Gen: TypeAlias = Generator[Any, Any, Any]
+Evidence: TypeAlias = "dict[type[Effect], HandlerMarker]"
+
+Log: TypeAlias = "tuple[Any, Any]"
+"""What a frame did, newest last: `(None, call)`, then alternately an item and its answer."""
+
+
+class LoggedFrame:
+    """A suspended frame that several worlds may return into.
+
+    The first one takes the live generator out of `live` (an atomic pop); later ones rebuild it from
+    the log, whose last entry is the item that the frame waits for.
+    """
+
+    __slots__ = ("below", "live", "log")
+
+    def __init__(self, gen: Gen, log: Log, below: Frames) -> None:
+        self.live = [gen]
+        self.log = log
+        self.below = below
+
+
+class ClauseEnd:
+    """Below the frame of a clause that got the resumption `k`: what to do with `k` when it ends."""
+
+    __slots__ = ("below", "k")
+
+    def __init__(self, k: Resumption[Any, Any], below: Frames) -> None:
+        self.k = k
+        self.below = below
+
+
+Frames: TypeAlias = "tuple[Gen, Frames] | LoggedFrame | ClauseEnd | None"
+
+
+class Marker:
+    """The lower end of a segment.  `frames` is what lies below it, down to the marker `below`."""
+
+    __slots__ = ("below", "evidence", "frames", "logging")
+
+    below: Marker | None
+    evidence: Evidence
+    frames: Frames
+    logging: bool
+
+    def placed(self, frames: Frames, below: Marker) -> Marker:
+        """Put the marker there, and find what holds above it."""
+        self.frames = frames
+        self.below = below
+        self.relink(below)
+        return self
+
+    def relink(self, below: Marker) -> None:
+        """Find evidence and logging anew from those of `below`."""
+        self.evidence = below.evidence
+        self.logging = below.logging
+
+    def twin(self, twins: dict[Marker, Marker]) -> Marker:
+        """An unplaced copy for another world; `twins` maps the markers copied so far."""
+        raise NotImplementedError
+
+
+class TopMarker(Marker):
+    """The bottom of every stack: no handler is in scope."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.below = None
+        self.frames = None
+        self.evidence = {}
+        self.logging = False
+
+
+TOP = TopMarker()
+
+
+class HandlerMarker(Marker):
+    """An installed handler."""
+
+    __slots__ = ("clauses", "handler", "site")
+
+    def __init__(self, handler: Handler[Any, Any], site: Site) -> None:
+        self.handler = handler
+        self.clauses: dict[str, Clause] = handler._clauses
+        self.site = site
+
+    def relink(self, below: Marker) -> None:
+        effect = self.handler._at
+        assert effect is not None, "invariant: `handle` checked that the handler names an effect"
+        self.evidence = {**below.evidence, effect: self}
+        self.logging = below.logging or self.handler._has_multi
+
+    def twin(self, twins: dict[Marker, Marker]) -> Marker:
+        return HandlerMarker(self.handler._fork(), self.site)
+
+
+class OutsideMarker(Marker):
+    """A clause of `owner` that answers by performing effects: they go outward from `owner`.
+
+    `handler` is the object that the running clause knows as `self`.
+    """
+
+    __slots__ = ("handler", "owner")
+
+    def __init__(self, owner: HandlerMarker, handler: Handler[Any, Any]) -> None:
+        self.owner = owner
+        self.handler = handler
+
+    def adopt(self) -> None:
+        """The clause goes on in this world: install its `self` with the state of this world."""
+        installed = self.owner.handler
+        if installed is not self.handler:
+            self.handler.__dict__.clear()
+            self.handler.__dict__.update(installed.__dict__)
+            self.owner.handler = self.handler
+
+    def relink(self, below: Marker) -> None:
+        outside = self.owner.below
+        assert outside is not None, "invariant: a handler marker is never the bottom"
+        self.evidence = outside.evidence
+        self.logging = outside.logging
+
+    def twin(self, twins: dict[Marker, Marker]) -> Marker:
+        owner = twins.get(self.owner, self.owner)
+        assert isinstance(owner, HandlerMarker), "invariant: twins keep their class"
+        return OutsideMarker(owner, self.handler)
+
+
+class Unwind(GeneratorExit):
+    """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run."""
+
+
+class UnwindMarker(Marker):
+    """Below a dropped segment that unwinds; holds what goes on when that is done."""
+
+    __slots__ = ("error", "unwind", "value")
+
+    def __init__(self, unwind: Unwind, value: Any, error: BaseException | None) -> None:
+        self.unwind = unwind
+        self.value = value
+        self.error = error
+
+    def twin(self, twins: dict[Marker, Marker]) -> Marker:
+        return UnwindMarker(self.unwind, self.value, self.error)
+
+
+def innermost_handler(mark: Marker) -> HandlerMarker | None:
+    """The handler that a parallel `for` performed above `mark` meets first."""
+    at: Marker | None = mark
+    while at is not None and not isinstance(at, HandlerMarker):
+        at = at.owner.below if isinstance(at, OutsideMarker) else at.below
+    return at
+
+
+def handlers_in_scope(mark: Marker) -> list[HandlerMarker]:
+    """The handlers that see operations performed above `mark`, innermost first."""
+    found = []
+    handler = innermost_handler(mark)
+    while handler is not None:
+        found.append(handler)
+        assert handler.below is not None, "invariant: a handler marker is never the bottom"
+        handler = innermost_handler(handler.below)
+    return found
+
+
+def markers_down_to(mark: Marker, bottom: Marker) -> list[Marker]:
+    """The markers from `mark` down to `bottom`, both included."""
+    found = [mark]
+    while found[-1] is not bottom:
+        below = found[-1].below
+        assert below is not None, "invariant: a segment ends at its handler"
+        found.append(below)
+    return found
+
+
+class Segment:
+    """A captured piece of the stack: from the frames on top down to the marker `owner`."""
+
+    __slots__ = ("frames", "mark", "owner")
+
+    def __init__(self, frames: Frames, mark: Marker, owner: HandlerMarker) -> None:
+        self.frames = frames
+        self.mark = mark
+        self.owner = owner
+
+    def place_back(self, handler: Handler[Any, Any], frames: Frames, below: Marker) -> Marker:
+        """Put the segment on top of `frames` and `below`, its handler replaced; gives its top."""
+        owner = self.owner
+        before = owner.below
+        assert before is not None, "invariant: a handler marker is never the bottom"
+        owner.handler = handler
+        owner.frames = frames
+        owner.below = below
+        if before.evidence is not below.evidence or before.logging != below.logging:
+            owner.relink(below)
+            for mark in reversed(markers_down_to(self.mark, owner)[:-1]):
+                assert mark.below is not None, "invariant: above the owner"
+                mark.relink(mark.below)
+        return self.mark
+
+    def twin(self) -> Segment:
+        """A copy for another world: own markers and handler states, the same frames."""
+        twins: dict[Marker, Marker] = {}
+        below = self.owner.below
+        assert below is not None, "invariant: a handler marker is never the bottom"
+        for mark in reversed(markers_down_to(self.mark, self.owner)):
+            copy = mark.twin(twins).placed(mark.frames, below)
+            twins[mark] = below = copy
+        owner = twins[self.owner]
+        assert isinstance(owner, HandlerMarker), "invariant: twins keep their class"
+        return Segment(self.frames, twins[self.mark], owner)

@@ -1,0 +1,117 @@
+"""Throw: ending early with an error, and `weak_exceptions`, which runs around a parallel `for`.
+
+"Weak": a throw in an iteration ends that iteration only; all others run, then the first error in
+index order ends the rest.  `attempt` inside the body gives results and errors side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeAlias, TypeVar
+
+from peffects.clauses import final
+from peffects.effects import Eff, Effect, Operation
+from peffects.handler import ParHandler, handle
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    from peffects.loops import Loop
+    from peffects.resumption import Resumption
+
+    B = DefaultTypeVar("B", default=Never)
+
+__all__ = ["Err", "Ok", "Result", "Throw", "ThrowOp", "attempt", "throw", "weak_exceptions"]
+
+X = TypeVar("X")
+X_co = TypeVar("X_co", covariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[R_co]):
+    """The computation returned `value`."""
+
+    value: R_co
+
+
+@dataclass(frozen=True, slots=True)
+class Err(Generic[X_co]):
+    """The computation ended early with `error`."""
+
+    error: X_co
+
+
+Result: TypeAlias = "Ok[R] | Err[X]"
+
+
+class Throw(Effect, Generic[X_co]):
+    """The computation may end early with an error of type X."""
+
+    @classmethod
+    def throw(cls, error: X_co) -> Eff[Self, Never]:  # type: ignore[misc]  # written, never read
+        """End early at the handler of this instance."""
+        operation: Any = ThrowOp.at(cls)
+        return operation(error)  # type: ignore[no-any-return]
+
+
+class ThrowOp(Operation[Throw[X], Never]):
+    """End early with an error."""
+
+    error: X
+
+
+def throw(error: X) -> Eff[Throw[X], Never]:
+    """End early: the handler's answer is `Err(error)`."""
+    return ThrowOp(error)
+
+
+class weak_exceptions(ParHandler[Throw[X]]):
+    """Answers `Ok(result)` or `Err(error)`.
+
+    Python exceptions pass, except those of the classes in `catch`, which become `Err(exception)`.
+    """
+
+    def __init__(
+        self, catch: tuple[type[BaseException], ...] = (), at: type[Throw[Any]] = Throw
+    ) -> None:
+        self._catches = catch
+
+    if TYPE_CHECKING:
+
+        def handle(self, c: Eff[Throw[X] | B, R], /) -> Eff[B, Ok[R] | Err[X]]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+
+    def ret(self, x: R, /) -> Ok[R]:
+        """The computation returned."""
+        return Ok(x)
+
+    @final
+    def throw(self, op: ThrowOp[X]) -> Err[X]:
+        """The computation ends."""
+        return Err(op.error)
+
+    def _raised(self, error: BaseException) -> Err[BaseException]:
+        return Err(error)
+
+    def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
+        """Every iteration runs to its end or its own error; the first error ends the rest."""
+        answers = yield from loop()
+        for answer in answers:
+            if isinstance(answer, Err):
+                return answer
+        return (yield from k([answer.value for answer in answers]))
+
+
+if TYPE_CHECKING:
+
+    def attempt(
+        c: Eff[Throw[X] | B, R], /, *, catch: tuple[type[BaseException], ...] = ()
+    ) -> Eff[B, Ok[R] | Err[X]]:
+        """Run `c`; gives `Ok(result)` or `Err(error)`."""
+else:
+
+    def attempt(c, /, *, catch=()):
+        """Run `c`; gives `Ok(result)` or `Err(error)`.  `catch` takes in Python exceptions."""
+        return handle(weak_exceptions(catch), c)

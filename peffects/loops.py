@@ -1,0 +1,104 @@
+"""The parallel `for` as a node of the program, and `loop`, by which a traverse clause runs it.
+
+A `ParFor` holds an index set (opaque here: whatever has a length) and a body that takes an index.
+The machine hands it to the traverse clause of the innermost handler, which re-issues it outward
+through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, above `handler.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from peffects.effects import LOOP, Call, Computation, Eff, is_computation
+from peffects.errors import LoopValuesError
+from peffects.handler import Handled, Handler
+from peffects.places import Site
+from peffects.source import SrcInfo
+
+__all__ = ["Loop", "LoopRunner", "ParFor"]
+
+T = TypeVar("T")
+
+LoopRunner = Callable[["ParFor", Callable[[int], Any], Callable[[], SrcInfo]], list[Any]]
+"""Runs a loop without handlers: gets the node, a function that runs one iteration to its end, and
+one that finds the user's line of the loop."""
+
+
+class ParFor(Computation):
+    """A parallel `for` over `n`: `body` takes an ordinal and gives a value or a computation."""
+
+    __slots__ = ("body", "n", "place")
+    _tag = LOOP
+
+    def __init__(self, n: Any, body: Callable[[Any], Any], place: SrcInfo | None = None) -> None:
+        self.n = n
+        self.body = body
+        self.place = place
+
+    def collect(self, values: Sequence[Any]) -> Any:
+        """What the program gets for the values of the iterations, in index order."""
+        return values
+
+    def checked(self, values: Iterable[Any], place: Callable[[], SrcInfo]) -> list[Any]:
+        """The values as a list, one for each index."""
+        listed = list(values)
+        if len(listed) != len(self.n):
+            raise LoopValuesError(
+                f"a traverse clause continues with {len(listed)} values after a loop of"
+                f" {len(self.n)} iterations.",
+                at=place(),
+                fix="Give `k` one plain value for each index, in index order.",
+            )
+        return listed
+
+    def __repr__(self) -> str:
+        return f"<pfor({self.n!r}, {getattr(self.body, '__name__', self.body)!s}), not performed>"
+
+
+class Loop(Generic[T]):
+    """What a traverse clause runs the loop with; may be called any number of times."""
+
+    __slots__ = ("_handler", "_node", "_place", "_site")
+
+    def __init__(
+        self, node: ParFor, handler: Handler[Any, Any], site: Site, place: SrcInfo
+    ) -> None:
+        self._node = node
+        self._handler = handler
+        self._site = site
+        self._place = place
+
+    def _twin(self, handler: Handler[Any, Any]) -> Loop[T]:
+        """The loop as a rebuilt clause gets it."""
+        return Loop(self._node, handler, self._site, self._place)
+
+    def __call__(
+        self, start: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]] | None = None
+    ) -> Eff[Any, list[T]]:
+        """Run all iterations, each under a fork of the handler, or under `start(i)`.
+
+        The answers come in index order.
+        """
+        node, handler, site, place = self._node, self._handler, self._site, self._place
+        body = node.body
+        if start is None:
+
+            def under_handler(i: Any) -> Handled:
+                return Handled(handler, Call(run_body, (body, i), {}), site)
+
+            return ParFor(node.n, under_handler, place)  # type: ignore[return-value]
+        at: Callable[[Any], Handler[Any, Any]] = start if callable(start) else start.__getitem__
+
+        def under_start(i: Any) -> Handled:
+            return Handled(at(i), Call(run_body, (body, i), {}), site)
+
+        return ParFor(node.n, under_start, place)  # type: ignore[return-value]
+
+
+def run_body(body: Callable[[Any], Any], i: Any) -> Generator[Any, Any, Any]:
+    """One iteration as a computation, whatever kind of function the body is."""
+    result = body(i)
+    if is_computation(result):
+        result = yield from result
+    return result

@@ -1,0 +1,285 @@
+"""The effect machine: the only loop that drives generators.
+
+`_fast` handles what happens most, calls, returns and answering clauses, in local variables; every
+other event leaves it and is a method that changes the stack (`stack.py`).  Nothing recurses on the
+Python stack except an iteration of a parallel `for`, which is a machine of its own.  A clause runs
+outside its handler.  The machine is given a loop runner and knows no executor.  Layer 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any, Final
+
+from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
+from peffects.effects import (
+    CALL,
+    DROP,
+    HANDLE,
+    LOOP,
+    NONE,
+    ONCE,
+    PERFORM,
+    RESUME,
+    Call,
+    Computation,
+    Operation,
+    Tag,
+    check_performed,
+)
+from peffects.frames import TOP, Gen, LoggedFrame, OutsideMarker, innermost_handler
+from peffects.loops import Loop, LoopRunner, ParFor
+from peffects.places import strip_internal
+from peffects.refusals import no_traverse, refuse_bare, unhandled, unlogged
+from peffects.replay import AnswerStart, ClauseStart, Raised
+from peffects.resumption import Resume
+from peffects.stack import Stack
+
+__all__ = ["Machine"]
+
+_RETURNED: Final = Tag("RETURNED")
+_RAISED: Final = Tag("RAISED")
+_BARE: Final = Tag("BARE")
+_PERFORMABLE: Final = (Computation, GeneratorType)
+
+
+class Machine(Stack):
+    """One run of a computation to its end, or of one iteration of a parallel `for`."""
+
+    def __init__(self, runner: LoopRunner) -> None:
+        self.runner = runner
+
+    def run(self, computation: Any) -> Any:
+        """Perform `computation` to its end; what resumptions still hold is unwound then."""
+        self._enter(computation)
+        return self._finish()
+
+    def run_from(self, gen: Gen, yielded: Any) -> Any:
+        """Run a generator that was started already, and yielded this, to its end."""
+        self.gen = gen
+        if type(yielded) is tuple and len(yielded) == 2:
+            self._event(*yielded)
+        else:
+            self._event(_BARE, yielded)
+        return self._finish()
+
+    def _finish(self) -> Any:
+        self._drive()
+        if self.live:
+            self._unwind_the_rest()
+        self.finished = True
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+    def _drive(self) -> None:
+        """Run until the top has its value or a failure."""
+        while not self.done:
+            tag, item = self._fast()
+            if not self.done:
+                self._event(tag, item)
+
+    def _event(self, tag: Tag, item: Any) -> None:
+        """Do what `_fast` left to do; a failure goes to whoever is on top then."""
+        try:
+            if tag is _RETURNED:
+                self._return(item)
+            elif tag is _RAISED:
+                self._deliver(item)
+            else:
+                self._step(tag, item)
+            return
+        except BaseException as error:
+            failure = error
+        if self.gen is not None and self.log is not None:
+            self.log = ((self.log, item), Raised(failure))
+        self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        while True:
+            strip_internal(failure, None)
+            try:
+                self._deliver(failure)
+                return
+            except BaseException as error:
+                failure = error
+
+    def _unwind_the_rest(self) -> None:
+        """At the end: unwind what resumptions that nobody resumed still hold, newest first."""
+        failure, result = self.failure, getattr(self, "result", None)
+        while self.live:
+            k, _ = self.live.popitem()
+            if not k._fresh:
+                continue
+            self.gen = self.log = self.frames = self.failure = None
+            self.mark, self.done = TOP, False
+            self._drop(k, None, None)
+            self._drive()
+            failure = failure or self.failure
+        self.failure, self.result = failure, result
+
+    def _fast(self) -> tuple[Tag, Any]:
+        """Run generators, calls and answering clauses; leave with any other event."""
+        gen: Any = self.gen
+        log, frames, sent = self.log, self.frames, self.sent
+        thrown, self.error = self.error, None
+        known = None if thrown is None else thrown.__traceback__
+        evidence = self.mark.evidence
+        item: Any = None
+        assert gen is not None, "invariant: there is a generator to run"
+        try:
+            while True:
+                try:
+                    yielded = gen.send(sent) if thrown is None else gen.throw(thrown)
+                except StopIteration as stop:
+                    sent, thrown = stop.value, None
+                    if frames.__class__ is tuple:
+                        gen, frames = frames
+                        if sent is None:
+                            sent = NONE
+                        continue
+                    self.gen, self.log, self.frames = None, None, frames
+                    if frames is None and self.mark is TOP:
+                        self.result = sent
+                        self.done = True
+                    return _RETURNED, sent
+                thrown = None
+                if yielded.__class__ is not tuple or len(yielded) != 2:
+                    refuse_bare(gen, yielded)
+                tag, item = yielded
+                if tag is PERFORM:
+                    owner = evidence.get(item._effect)
+                    if owner is not None and item._clause in owner.clauses:
+                        kind, function, _ = owner.clauses[item._clause]
+                        if kind == ANSWER:
+                            sent = function(owner.handler, item)
+                            if sent is None:
+                                sent = NONE
+                            if log is not None:
+                                log = ((log, item), sent)
+                            continue
+                elif tag is CALL:
+                    callee = item.function(*item.args, **item.kwargs)
+                    if log is None:
+                        frames = (gen, frames)
+                    else:
+                        frames = LoggedFrame(gen, (log, item), frames)
+                        log = (None, item)
+                    gen, sent = callee, None
+                    continue
+                self.gen, self.log, self.frames = gen, log, frames
+                return tag, item
+        except BaseException as failure:
+            strip_internal(failure, known)
+            self.gen, self.log, self.frames = gen, log, frames
+            if gen.gi_frame is None:
+                self.gen = self.log = None
+            elif log is not None:
+                self.log = ((log, item), Raised(failure))
+            return _RAISED, failure
+
+    def _step(self, tag: Tag, item: Any) -> None:
+        if tag is PERFORM:
+            self._perform(item)
+        elif tag is CALL or tag is HANDLE:
+            self._suspend(item)
+            self._enter(item)
+        elif tag is LOOP:
+            self._loop(item)
+        elif tag is RESUME:
+            self._resume(item)
+        elif tag is DROP:
+            if item.resumption._fresh:
+                self._suspend(item)
+                self._drop(item.resumption, None, None)
+            else:
+                self._answer(item, None)
+        elif tag is ONCE:
+            self._answer(item, item.thunk())
+        else:
+            refuse_bare(self.gen, item if tag is _BARE else (tag, item))
+
+    def _perform(self, op: Operation[Any, Any]) -> None:
+        """Run a clause that `_fast` did not answer."""
+        owner = self.mark.evidence.get(op._effect)
+        clause = owner.clauses.get(op._clause) if owner is not None else None
+        if owner is None or clause is None:
+            raise unhandled(op, owner, self.mark, self._here())
+        handler = owner.handler
+        if clause.kind == ANSWER_GENERATOR:
+            self._suspend(op)
+            self.mark = OutsideMarker(owner, handler).placed(self.frames, self.mark)
+            self.frames = None
+            again = AnswerStart(clause.function, handler, op) if self.mark.logging else None
+            self._begin(clause.function(handler, op), again)
+            return
+        k = self._capture(owner, op, clause.kind == MULTI)
+        arguments = (handler, op) if clause.kind == FINAL else (handler, op, k)
+        root = ClauseStart(clause.function, handler, arguments[1:]) if self.mark.logging else None
+        value = clause.function(*arguments)
+        if clause.is_generator:
+            self._begin(value, root)
+            return
+        del k, arguments, root  # so that `_end_clause` can see whether anything else holds `k`
+        self._return(value)
+
+    def _resume(self, item: Resume) -> None:
+        k = item.resumption
+        value = item.value
+        if isinstance(k._item, ParFor) and item.error is None:
+            value = k._item.collect(k._item.checked(value, self._here))
+        if self.mark.logging and k._segment is not None and not k._segment.mark.logging:
+            raise unlogged(k._what, self._here())
+        segment = k._take(self._here)
+        gen: Any = self.gen
+        k._used_at = gen.gi_code, gen.gi_frame.f_lasti
+        if k._machine.live is not None:
+            k._machine.live.pop(k, None)
+        self._suspend(item)
+        self._place(segment, k._handler._fork())
+        if item.error is None:
+            self._return(value)
+        else:
+            self._deliver(item.error)
+
+    def _loop(self, node: ParFor) -> None:
+        """Run a parallel for: by the innermost handler's traverse clause, else by the runner."""
+        owner = innermost_handler(self.mark)
+        if owner is None:
+            values = self.runner(node, self._iterations(node), lambda: node.place or self._here())
+            self._answer(node, node.collect(node.checked(values, self._here)))
+            return
+        place = node.place or self._here()
+        handler, traverse = owner.handler, owner.handler._traverse
+        if traverse is None:
+            raise no_traverse(owner, place)
+        loop: Loop[Any] = Loop(node, handler, owner.site, place)
+        k = self._capture(owner, node, handler._has_multi)
+        arguments = (node.n, loop, k)
+        root = ClauseStart(traverse, handler, arguments) if self.mark.logging else None
+        self._begin(traverse(handler, *arguments), root)
+
+    def _iterations(self, node: ParFor) -> Callable[[int], Any]:
+        """What runs one iteration to its end, on whatever thread."""
+        body, runner = node.body, self.runner
+
+        def iterate(i: int) -> Any:
+            result = body(i)
+            if type(result) is Call:
+                gen = result.function(*result.args, **result.kwargs)
+                try:
+                    yielded = gen.send(None)
+                except StopIteration as stop:  # it performed nothing: no machine is needed
+                    result = stop.value
+                else:
+                    result = Machine(runner).run_from(gen, yielded)
+            elif isinstance(result, _PERFORMABLE):
+                result = Machine(runner).run(result)
+            else:
+                return result
+            if isinstance(result, Computation):
+                check_performed(result, "an iteration")
+            return result
+
+        return iterate

@@ -1,0 +1,303 @@
+"""Executors: what runs the iterations of a loop that has no handlers left.
+
+All give the same results, and of several failures the same one: the first in index order.  `Serial`
+runs in index order, `Shuffled` in a random order (a test tool: nothing may depend on the order),
+`Threads` on threads that take chunks as they go.  A loop inside an iteration runs serially.  An
+executor calls `on_tick(done, total, elapsed_s)` now and then; `report` makes a long iteration count
+before it has ended.  Layer 2; next: `running.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeAlias
+
+from peffects.errors import LoopCancelled
+from peffects.source import SrcInfo
+
+__all__ = ["Executor", "OnTick", "Serial", "Shuffled", "Threads", "report"]
+
+OnTick: TypeAlias = Callable[[float, int, float], None]
+"""Called with the iterations done (running ones count by what they reported), all, and seconds."""
+
+_TICK_S = 0.1
+_WAIT_S = 0.05
+_GRACE_S = 0.25
+"""After Ctrl-C, how long to wait for iterations that are about to end."""
+
+
+class _Worker:
+    """One thread's share of a running loop."""
+
+    __slots__ = ("done", "fraction", "index", "loop")
+
+    def __init__(self, loop: _RunningLoop) -> None:
+        self.loop = loop
+        self.index = -1
+        self.done = 0
+        self.fraction = 0.0
+
+    def report(self, fraction: float) -> None:
+        loop = self.loop
+        if loop.cancelled or self.index > loop.limit:
+            raise LoopCancelled(
+                f"iteration {self.index} stops, since its loop is cancelled.", at=loop.where()
+            )
+        self.fraction = min(max(fraction, 0.0), 1.0)
+        if loop.ticks_inline:
+            loop.tick()
+
+
+_worker: ContextVar[_Worker | None] = ContextVar("peffects_worker", default=None)
+
+
+def report(fraction: float) -> None:
+    """Say how much of the running iteration is done (0 to 1); outside a loop this does nothing."""
+    worker = _worker.get()
+    if worker is not None:
+        worker.report(fraction)
+
+
+class _RunningLoop:
+    """A loop while it runs: results, the first failure in index order, progress."""
+
+    def __init__(
+        self,
+        size: int,
+        iterate: Callable[[int], Any],
+        where: Callable[[], SrcInfo],
+        on_tick: OnTick | None,
+        ticks_inline: bool,
+    ) -> None:
+        self.size = size
+        self.iterate = iterate
+        self.where = where
+        self.on_tick = on_tick
+        self.ticks_inline = ticks_inline and on_tick is not None
+        self.results: list[Any] = [None] * size
+        self.failure: BaseException | None = None
+        self.limit = size
+        self.cancelled = False
+        self.workers: list[_Worker] = []
+        self.started = time.monotonic()
+        self._next_tick = self.started
+        self._lock = threading.Lock()
+
+    def work(self, indices: Iterable[int]) -> None:
+        """Run these iterations in the calling thread, except those that cannot matter any more."""
+        worker = _Worker(self)
+        self.workers.append(worker)
+        token = _worker.set(worker)
+        iterate, results = self.iterate, self.results
+        try:
+            for i in indices:
+                if i >= self.limit or self.cancelled:
+                    continue
+                worker.index = i
+                try:
+                    results[i] = iterate(i)
+                except LoopCancelled:
+                    continue  # `report` ended it: its result cannot matter any more
+                except Exception as error:
+                    self._failed(i, error)
+                worker.fraction = 0.0
+                worker.done += 1
+                if self.ticks_inline:
+                    self.tick()
+        finally:
+            _worker.reset(token)
+
+    def _failed(self, i: int, error: Exception) -> None:
+        error.add_note(f"in iteration {i} of the parallel for at {self.where()}")
+        with self._lock:
+            if i < self.limit:
+                self.limit, self.failure = i, error
+
+    def tick(self, last: bool = False) -> None:
+        """Tell how far the loop is, unless that was told a moment ago."""
+        now = time.monotonic()
+        if self.on_tick is None or (now < self._next_tick and not last):
+            return
+        self._next_tick = now + _TICK_S
+        done = sum(worker.done + worker.fraction for worker in self.workers)
+        self.on_tick(done, self.size, now - self.started)
+
+    def finish(self) -> list[Any]:
+        """The results, or the first failure in index order."""
+        if self.failure is not None:
+            raise self.failure
+        if self.on_tick is not None:
+            self.tick(last=True)
+        return self.results
+
+
+class Executor(ABC):
+    """Base of executors."""
+
+    @abstractmethod
+    def execute(
+        self,
+        size: int,
+        iterate: Callable[[int], Any],
+        where: Callable[[], SrcInfo],
+        on_tick: OnTick | None = None,
+    ) -> list[Any]:
+        """Run `iterate(i)` for all i below `size`; the results in index order.
+
+        `where` finds the user's line of the loop, for messages.
+        """
+
+
+class Serial(Executor):
+    """Runs the iterations in index order in the calling thread."""
+
+    def execute(
+        self,
+        size: int,
+        iterate: Callable[[int], Any],
+        where: Callable[[], SrcInfo],
+        on_tick: OnTick | None = None,
+    ) -> list[Any]:
+        """Run the iterations one after the other."""
+        if on_tick is None:
+            return run_plainly(size, iterate, where)
+        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
+        loop.work(range(size))
+        return loop.finish()
+
+    def __repr__(self) -> str:
+        return "Serial()"
+
+
+def run_plainly(
+    size: int, iterate: Callable[[int], Any], where: Callable[[], SrcInfo]
+) -> list[Any]:
+    """Run the iterations in order, without ticks; also what a loop inside an iteration does."""
+    results: list[Any] = []
+    append = results.append
+    i = 0
+    try:
+        for i in range(size):
+            append(iterate(i))
+    except Exception as error:
+        if not isinstance(error, LoopCancelled):
+            error.add_note(f"in iteration {i} of the parallel for at {where()}")
+        raise
+    return results
+
+
+class Shuffled(Executor):
+    """Runs the iterations in a random order: what a program means must not depend on it."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+
+    def execute(
+        self,
+        size: int,
+        iterate: Callable[[int], Any],
+        where: Callable[[], SrcInfo],
+        on_tick: OnTick | None = None,
+    ) -> list[Any]:
+        """Run the iterations in an order drawn from the seed."""
+        order = list(range(size))
+        random.Random(self.seed).shuffle(order)
+        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
+        loop.work(order)
+        return loop.finish()
+
+    def __repr__(self) -> str:
+        return f"Shuffled({self.seed!r})"
+
+
+class Threads(Executor):
+    """Runs chunks of iterations on threads, which take the next chunk when they are done."""
+
+    def __init__(self, workers: int | None = None, chunk: int | None = None) -> None:
+        self.workers = (os.cpu_count() or 1) if workers is None else workers
+        if self.workers < 1 or (chunk is not None and chunk < 1):
+            raise ValueError(f"Threads({workers}, {chunk}): workers and chunk are at least 1")
+        self.chunk = chunk
+
+    def execute(
+        self,
+        size: int,
+        iterate: Callable[[int], Any],
+        where: Callable[[], SrcInfo],
+        on_tick: OnTick | None = None,
+    ) -> list[Any]:
+        """Run the iterations on threads; the calling thread waits, ticks, and hears Ctrl-C."""
+        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
+        team = _Team(loop, self.chunk or max(1, size // (8 * self.workers)))
+        team.start(min(self.workers, size))
+        try:
+            while not team.done.wait(_WAIT_S):
+                loop.tick()
+        except BaseException:
+            loop.cancelled = True
+            team.done.wait(_GRACE_S)
+            raise
+        if team.broken is not None:
+            raise team.broken
+        return loop.finish()
+
+    def __repr__(self) -> str:
+        return f"Threads({self.workers}, chunk={self.chunk})"
+
+
+class _Team:
+    """The threads of one loop: daemons, since after Ctrl-C nobody waits for a long iteration."""
+
+    def __init__(self, loop: _RunningLoop, chunk: int) -> None:
+        self.loop = loop
+        self.chunk = chunk
+        self.done = threading.Event()
+        self.broken: BaseException | None = None
+        self._next = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def start(self, workers: int) -> None:
+        self._running = workers
+        if not workers:
+            self.done.set()
+        for number in range(workers):
+            threading.Thread(
+                target=copy_context().run,
+                args=(self._work,),
+                name=f"peffects-worker-{number}",
+                daemon=True,
+            ).start()
+
+    def _work(self) -> None:
+        try:
+            self.loop.work(self._indices())
+        except BaseException as error:  # not an Exception of the body: ends the loop
+            self.broken = error
+            self.loop.cancelled = True
+        with self._lock:
+            self._running -= 1
+            last = self._running == 0
+        if last:
+            self.done.set()
+
+    def _indices(self) -> Iterable[int]:
+        loop = self.loop
+        while not loop.cancelled:
+            with self._lock:
+                first = self._next
+                self._next += self.chunk
+            if first >= min(loop.size, loop.limit):
+                return
+            yield from range(first, min(first + self.chunk, loop.size))
+
+
+def inside_a_loop() -> bool:
+    """Whether the calling thread runs an iteration of an executor that counts them."""
+    return _worker.get() is not None

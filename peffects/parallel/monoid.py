@@ -1,0 +1,31 @@
+"""Monoids: what an accumulation combines with.  `combine` is associative, `empty` its unit.
+
+Results are combined in index order, so `combine` need not be commutative.  Layer 2.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+__all__ = ["ADD", "ALL", "ANY", "CONCATENATE", "JOIN", "MULTIPLY", "Monoid"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Monoid(Generic[T]):
+    """`combine(empty, x) == x == combine(x, empty)`, and `combine` is associative."""
+
+    empty: T
+    combine: Callable[[T, T], T]
+
+
+ADD: Final[Monoid[Any]] = Monoid(0, operator.add)
+MULTIPLY: Final[Monoid[Any]] = Monoid(1, operator.mul)
+ALL: Final = Monoid(True, operator.and_)
+ANY: Final = Monoid(False, operator.or_)
+JOIN: Final = Monoid("", operator.add)
+CONCATENATE: Final[Monoid[tuple[Any, ...]]] = Monoid((), operator.add)

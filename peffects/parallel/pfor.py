@@ -1,0 +1,101 @@
+"""`pfor`: the parallel `for` of effectful programs, a node that the machine interprets.
+
+It loops over an index set (the body gets an index), or over a sequence or an array (the body gets
+an element; of a 2-D array a row).  The body is an effectful or a plain function.  The result is a
+`Table`.  Layer 2; next: `executors.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from peffects.effects import Eff, Par, is_computation
+from peffects.errors import IndexSetError, NotAComputationError
+from peffects.loops import ParFor
+from peffects.parallel.index_set import Fin, Idx, IndexSet
+from peffects.parallel.table import Table
+from peffects.source import caller
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["pfor"]
+
+MYPY: Final = False
+
+N = TypeVar("N")
+E = TypeVar("E")
+R = TypeVar("R")
+X = TypeVar("X")
+
+
+class TableFor(ParFor):
+    """A parallel `for` whose result is a table."""
+
+    __slots__ = ()
+
+    def collect(self, values: Sequence[Any]) -> Table[Any, Any]:
+        """The table of the iterations' values."""
+        return Table(self.n, values)
+
+
+if MYPY:
+
+    def pfor(n: Any, body: Callable[[Any], Any], /) -> Eff[Any, Table[Any, Any]]:
+        """Run `body` for every index of `n`."""
+
+elif TYPE_CHECKING:
+
+    @overload
+    def pfor(
+        n: IndexSet[N], body: Callable[[Idx[N]], Eff[E, R]], /
+    ) -> Eff[E | Par, Table[N, R]]: ...
+    @overload
+    def pfor(n: IndexSet[N], body: Callable[[Idx[N]], R], /) -> Eff[Par, Table[N, R]]: ...
+    @overload
+    def pfor(n: Sequence[X], body: Callable[[X], Eff[E, R]], /) -> Eff[E | Par, Table[Any, R]]: ...
+    @overload
+    def pfor(n: Sequence[X], body: Callable[[X], R], /) -> Eff[Par, Table[Any, R]]: ...
+    @overload
+    def pfor(
+        n: np.ndarray[Any, Any], body: Callable[[Any], Eff[E, R]], /
+    ) -> Eff[E | Par, Table[Any, R]]: ...
+    @overload
+    def pfor(n: np.ndarray[Any, Any], body: Callable[[Any], R], /) -> Eff[Par, Table[Any, R]]: ...
+    def pfor(n: Any, body: Any, /) -> Any:
+        """Run `body` for every index of `n`."""
+else:
+
+    def pfor(n, body, /):
+        """Run `body` for every index of `n`, in any order or in parallel; gives a table."""
+        if is_computation(body) or not callable(body):
+            raise _no_body(body)
+        if isinstance(n, IndexSet):
+            return TableFor(n, _at_index(n, body))
+        if isinstance(n, Sequence) or hasattr(n, "__array_interface__"):
+            return TableFor(Fin(len(n)), lambda i: body(n[i]))
+        raise IndexSetError(
+            f"`pfor` loops over an index set, a sequence or an array, and was given {n!r}.",
+            at=caller(),
+            fix=f"Write `pfor(Fin({n}), ...)`." if isinstance(n, int) else "Make a list of it.",
+        )
+
+
+def _at_index(n: IndexSet[Any], body: Callable[[Any], Any]) -> Callable[[int], Any]:
+    new = int.__new__
+
+    def at_index(i: int) -> Any:
+        index = new(Idx, i)  # inlined `_make_index`: this runs once an iteration
+        index._index_set = n
+        return body(index)
+
+    return at_index
+
+
+def _no_body(body: object) -> NotAComputationError:
+    fix = "Pass the function itself: `pfor(n, body)`, not `pfor(n, body(i))`."
+    made = " a computation that is made already" if is_computation(body) else ""
+    return NotAComputationError(
+        f"`pfor` takes a function as its body, and was given{made} {body!r}.", at=caller(), fix=fix
+    )

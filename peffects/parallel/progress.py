@@ -1,0 +1,37 @@
+"""A progress bar for loops: `run(program(), on_tick=Progress())`.
+
+Plain text on stderr, one line that is written over; quiet when stderr is no terminal, unless
+forced.  Layer 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+__all__ = ["Progress"]
+
+_WIDTH = 30
+
+
+class Progress:
+    """Draws `[#####.....]  50%  5/10  1.2 s` at every tick."""
+
+    def __init__(self, file: TextIO | None = None, *, label: str = "", force: bool = False) -> None:
+        self.file = sys.stderr if file is None else file
+        self.label = label
+        self.shown = force or self.file.isatty()
+
+    def __call__(self, done: float, total: int, elapsed_s: float) -> None:
+        """Draw the bar; the line ends when all is done."""
+        if not self.shown:
+            return
+        part = done / total if total else 1.0
+        full = int(part * _WIDTH)
+        bar = "#" * full + "." * (_WIDTH - full)
+        label = f"{self.label} " if self.label else ""
+        end = "\n" if done >= total else ""
+        self.file.write(
+            f"\r{label}[{bar}] {part:4.0%}  {int(done)}/{total}  {elapsed_s:.1f} s{end}"
+        )
+        self.file.flush()

@@ -1,0 +1,76 @@
+"""`run`: perform a computation to its end, with an executor for its parallel loops.
+
+The executor is an argument of `run` or is set by `with use_executor(Threads(4)):`.  This is where
+the machine gets its loop runner.  Layer 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from peffects.effects import Eff, Par, check_computation, check_performed
+from peffects.loops import LoopRunner, ParFor
+from peffects.machine import Machine
+from peffects.parallel.executors import Executor, OnTick, Serial, inside_a_loop, run_plainly
+from peffects.source import SrcInfo
+
+__all__ = ["run", "use_executor"]
+
+MYPY: Final = False
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+_chosen: ContextVar[tuple[Executor, OnTick | None]] = ContextVar(
+    "peffects_executor", default=(Serial(), None)
+)
+
+
+@contextmanager
+def use_executor(executor: Executor, on_tick: OnTick | None = None) -> Iterator[Executor]:
+    """Run the parallel loops of every `run` inside with `executor`."""
+    token = _chosen.set((executor, on_tick))
+    try:
+        yield executor
+    finally:
+        _chosen.reset(token)
+
+
+def loop_runner(executor: Executor, on_tick: OnTick | None) -> LoopRunner:
+    """The loop runner that gives loops without handlers to `executor`."""
+
+    def run_loop(
+        node: ParFor, iterate: Callable[[int], Any], where: Callable[[], SrcInfo]
+    ) -> list[Any]:
+        if inside_a_loop():
+            return run_plainly(len(node.n), iterate, where)
+        return executor.execute(len(node.n), iterate, where, on_tick)
+
+    return run_loop
+
+
+if MYPY:
+
+    def run(
+        c: Eff[E, R], /, *, executor: Executor | None = None, on_tick: OnTick | None = None
+    ) -> R:
+        """Perform computation `c`, all of whose effects are handled."""
+elif TYPE_CHECKING:
+
+    def run(
+        c: Eff[Par, R], /, *, executor: Executor | None = None, on_tick: OnTick | None = None
+    ) -> R:
+        """Perform computation `c`, all of whose effects are handled."""
+else:
+
+    def run(c, /, *, executor=None, on_tick=None):
+        """Perform computation `c`, all of whose effects are handled, and give its result."""
+        check_computation(c, "run")
+        chosen, chosen_tick = _chosen.get()
+        runner = loop_runner(executor or chosen, on_tick or chosen_tick)
+        result = Machine(runner).run(c)
+        check_performed(result, "`run`")
+        return result

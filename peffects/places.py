@@ -1,0 +1,66 @@
+"""Where a suspended or a finished piece of user code stands, for messages only.
+
+The machine keeps code objects and instruction offsets, which cost nothing, and turns them into a
+`SrcInfo` when something goes wrong.  Layer 1, above `source.py`; used by `effects.py` and up.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Generator
+from types import CodeType, FrameType, GeneratorType, TracebackType
+from typing import Any
+
+from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
+
+__all__ = ["Site", "calling_site", "place_of_site", "strip_internal", "suspended_place"]
+
+_is_internal = functools.cache(is_internal_file)
+
+Site = tuple[CodeType, int]
+"""A code object and the offset of an instruction in it."""
+
+
+def calling_site(depth: int) -> Site:
+    """The place of the call `depth` frames above this one's caller."""
+    frame = sys._getframe(depth + 1)
+    return frame.f_code, frame.f_lasti
+
+
+def place_of_site(site: Site | None) -> SrcInfo:
+    """The user's place that `site` stands for."""
+    if site is None:
+        return UNKNOWN
+    code, offset = site
+    for position, (line, _, column, _) in enumerate(code.co_positions()):
+        if position * 2 == offset and line:
+            return SrcInfo(code.co_filename, line, column or 0, code.co_name)
+    return SrcInfo(code.co_filename, code.co_firstlineno, 0, code.co_name)
+
+
+def suspended_place(gen: Generator[Any, Any, Any] | None) -> SrcInfo:
+    """The innermost user line at which `gen` is suspended (through its `yield from`s)."""
+    place = UNKNOWN
+    inner: object = gen
+    while isinstance(inner, GeneratorType) and inner.gi_frame is not None:
+        frame: FrameType = inner.gi_frame
+        if not _is_internal(frame.f_code.co_filename):
+            place = of_frame(frame)
+        inner = inner.gi_yieldfrom
+    return place
+
+
+def strip_internal(error: BaseException, known: TracebackType | None) -> None:
+    """Take peffects' own frames out of what was added to the traceback of `error` after `known`."""
+    kept: list[TracebackType] = []
+    entry = error.__traceback__
+    while entry is not None and entry is not known:
+        if not _is_internal(entry.tb_frame.f_code.co_filename):
+            kept.append(entry)
+        entry = entry.tb_next
+    rest = entry
+    for entry in reversed(kept):
+        entry.tb_next = rest
+        rest = entry
+    error.__traceback__ = rest

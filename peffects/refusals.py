@@ -1,0 +1,116 @@
+"""What the machine says when it refuses something: the errors with their texts, and `may_catch`.
+
+Kept apart from `machine.py`, so that the machine reads as what it does.  Layer 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from peffects.effects import Computation, Operation, is_computation, operation_name
+from peffects.errors import (
+    MissingYieldFromError,
+    NotReplayable,
+    PeffectsError,
+    TraverseError,
+    UnhandledEffectError,
+)
+from peffects.frames import HandlerMarker, Marker, Unwind, handlers_in_scope
+from peffects.places import place_of_site, suspended_place
+from peffects.source import SrcInfo
+
+__all__: list[str] = []
+
+
+def unhandled(
+    op: Operation[Any, Any], owner: HandlerMarker | None, mark: Marker, place: SrcInfo
+) -> UnhandledEffectError:
+    """No handler in scope for `op`, or (`owner`) one that lacks its clause."""
+    effect, name = op._effect, operation_name(op)
+    if owner is not None:
+        handler = type(owner.handler).__name__
+        return UnhandledEffectError(
+            f"handler `{handler}` of `{effect.__name__}` has no clause `{op._clause}` for the"
+            f" operation `{name}`, which was defined after it.",
+            at=place,
+            notes=(f"handler installed at {place_of_site(owner.site).short()}",),
+            fix=f"Add `def {op._clause}(self, op)` to the handler.",
+        )
+    scope = [
+        f"in scope: `{type(m.handler).__name__}`, handles `{_name(m)}`, installed at"
+        f" {place_of_site(m.site).short()}"
+        for m in handlers_in_scope(mark)
+    ]
+    return UnhandledEffectError(
+        f"no handler handles the effect `{effect.__name__}` of the operation `{name}`.",
+        at=place,
+        notes=scope or ("no handler is in scope",),
+        fix=_handle_it(op, mark),
+    )
+
+
+def _handle_it(op: Operation[Any, Any], mark: Marker) -> str:
+    effect = op._effect
+    for marker in handlers_in_scope(mark):
+        handled = marker.handler._at
+        near = handled is not None and (issubclass(handled, effect) or issubclass(effect, handled))
+        if near:
+            return (
+                f"A handler handles one effect class exactly: write"
+                f" `{type(marker.handler).__name__}(..., at={effect.__name__})` for this one."
+            )
+    return f"Put the computation under a handler of `{effect.__name__}`: `handle(..., program())`."
+
+
+def _name(marker: HandlerMarker) -> str:
+    return getattr(marker.handler._at, "__name__", "?")
+
+
+def no_traverse(owner: HandlerMarker, place: SrcInfo) -> TraverseError:
+    """A sequential handler stands around the parallel `for` at `place`."""
+    return TraverseError(
+        f"handler `{type(owner.handler).__name__}` has no traverse clause, so it cannot run around"
+        " a parallel for.",
+        at=place,
+        notes=(f"handler installed at {place_of_site(owner.site).short()}",),
+        fix="Do one of: handle the effect inside the loop body; use `accumulate` if the updates"
+        " only accumulate; write the loop sequentially: `for i in n: yield from body(i)`.",
+    )
+
+
+def refuse_bare(gen: Any, yielded: object) -> NoReturn:
+    """A generator yielded something by itself: `yield` stands where `yield from` is due."""
+    if is_computation(yielded):
+        what = f"`yield` instead of `yield from`: {yielded!r} was yielded, not performed."
+    else:
+        what = f"an effectful function yielded {yielded!r}, which is no computation."
+    raise MissingYieldFromError(
+        what,
+        at=suspended_place(gen),
+        fix="Wrong: `x = yield f()`.  Right: `x = yield from f()`.",
+    )
+
+
+def never_performed(value: Computation, handler: str, item: object) -> MissingYieldFromError:
+    """A clause ended with a computation as its answer."""
+    clause = item._clause if isinstance(item, Operation) else "traverse"
+    return MissingYieldFromError(
+        f"missing `yield from`: clause `{clause}` of `{handler}` returned {value!r}, which was"
+        " never performed.",
+        fix="Write `return (yield from k(...))`.",
+    )
+
+
+def unlogged(what: str, place: SrcInfo) -> NotReplayable:
+    """A computation suspended outside every `@multi` handler is resumed inside one."""
+    return NotReplayable(
+        f"the resumption of {what} was captured outside every handler with a `@multi` clause, and"
+        " is resumed inside one, which could not run it again for a further world.",
+        at=place,
+        fix="Resume it outside that handler, or start it inside.",
+    )
+
+
+def may_catch(error: BaseException) -> bool:
+    """Whether a handler that takes in exceptions may have this one: not our own, not unwindings."""
+    return not isinstance(error, PeffectsError | Unwind)

@@ -1,0 +1,161 @@
+"""`k`: the rest of a computation up to a handler, as a value that a clause resumes.
+
+`k(value)`, `k.throw(error)` and `k.drop()` describe computations; performing them is the machine's
+work.  A resumption holds a segment of the stack and a state: fresh, used or dropped.  A one-shot
+resumption gives its segment away; one of a `@multi` clause gives a twin each time.  Layer 1, above
+`frames.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from peffects.effects import DROP, RESUME, Computation, Eff, Operation, operation_name
+from peffects.errors import ResumptionAlreadyUsed, ResumptionExpired
+from peffects.frames import Segment
+from peffects.places import Site, place_of_site
+from peffects.source import SrcInfo
+
+if TYPE_CHECKING:
+    from peffects.handler import Handler
+    from peffects.stack import Stack
+
+__all__ = ["Resumption"]
+
+V = TypeVar("V", contravariant=True)
+R = TypeVar("R", covariant=True)
+
+
+class Resumption(Generic[V, R]):
+    """The rest of a computation.  `yield from k(value)` runs it and gives its handler's answer."""
+
+    __slots__ = (
+        "_dropped",
+        "_fresh",
+        "_handler",
+        "_item",
+        "_machine",
+        "_multi",
+        "_segment",
+        "_token",
+        "_used_at",
+    )
+
+    def __init__(
+        self,
+        segment: Segment,
+        handler: Handler[Any, Any],
+        machine: Stack,
+        item: Computation,
+        multi: bool,
+    ) -> None:
+        self._segment: Segment | None = segment
+        self._handler = handler
+        self._machine = machine
+        self._item = item
+        self._multi = multi
+        self._token = [None]
+        self._fresh = True
+        self._dropped = False
+        self._used_at: Site | None = None
+
+    @property
+    def _what(self) -> str:
+        item = self._item
+        name = operation_name(item) if isinstance(item, Operation) else "the parallel for"
+        return f"`{name}` in handler `{type(self._handler).__name__}`"
+
+    def __call__(self, value: V) -> Eff[Any, R]:
+        """Resume with `value`, under a fork of the clause's handler."""
+        return Resume(self, value, None)  # type: ignore[return-value]
+
+    def throw(self, error: BaseException) -> Eff[Any, R]:
+        """Resume by raising `error` where the operation was performed."""
+        return Resume(self, None, error)  # type: ignore[return-value]
+
+    def drop(self) -> Eff[Any, None]:
+        """Unwind what is held now: `finally` and `with` of its frames run."""
+        return Drop(self)  # type: ignore[return-value]
+
+    def _take(self, user: Callable[[], SrcInfo]) -> Segment:
+        """Give the segment to resume, or say why there is none; `user` is the place of the use."""
+        if self._machine.finished:
+            raise ResumptionExpired(
+                f"the resumption of {self._what} is used after the iteration or `run` that it"
+                " belongs to has ended.",
+                at=user(),
+                fix="Resume it inside the same iteration or `run`.",
+            )
+        if not self._multi or self._dropped:
+            try:
+                self._token.pop()  # an atomic step: of two threads one gets it
+            except IndexError:
+                raise self._spent(user()) from None
+        self._fresh = False
+        segment = self._segment
+        assert segment is not None, "invariant: only a taken token empties a resumption"
+        if segment.mark.logging:
+            return segment.twin()
+        self._segment = None
+        return segment
+
+    def _spent(self, user: SrcInfo) -> ResumptionAlreadyUsed | ResumptionExpired:
+        if self._dropped:
+            return ResumptionExpired(
+                f"the resumption of {self._what} is used after it was dropped: its frames are"
+                " unwound.",
+                at=user,
+                fix="Keep `k` where the clause's answer or a field holds it, or resume it first.",
+            )
+        return ResumptionAlreadyUsed(
+            f"the resumption of {self._what} is one-shot and is used a second time.",
+            at=user,
+            notes=(f"first used at {place_of_site(self._used_at)}",) if self._used_at else (),
+            fix="Mark the clause with `@multi` if it is to resume several times.",
+        )
+
+    def _mark_dropped(self) -> None:
+        self._dropped = True
+        self._token.clear()
+
+    def _twin(self, handler: Handler[Any, Any]) -> Resumption[V, R]:
+        """The resumption as a rebuilt clause gets it: fresh again, its segment as it was."""
+        segment = self._segment
+        assert segment is not None, "invariant: logged resumptions keep their segment"
+        return Resumption(segment, handler, self._machine, self._item, self._multi)
+
+    def __repr__(self) -> str:
+        state = "fresh" if self._fresh else "dropped" if self._dropped else "used"
+        return f"<resumption of {self._what}, {state}>"
+
+
+class Resume(Computation):
+    """`k(value)` or `k.throw(error)`, not performed yet."""
+
+    __slots__ = ("error", "resumption", "value")
+    _tag = RESUME
+
+    def __init__(
+        self, resumption: Resumption[Any, Any], value: Any, error: BaseException | None
+    ) -> None:
+        self.resumption = resumption
+        self.value = value
+        self.error = error
+
+    def __repr__(self) -> str:
+        given = self.value if self.error is None else self.error
+        return f"<k({given!r}) of {self.resumption._what}, not performed>"
+
+
+class Drop(Computation):
+    """`k.drop()`, not performed yet."""
+
+    __slots__ = ("resumption",)
+    _tag = DROP
+
+    def __init__(self, resumption: Resumption[Any, Any]) -> None:
+        self.resumption = resumption
+
+    def __repr__(self) -> str:
+        return f"<k.drop() of {self.resumption._what}, not performed>"

@@ -1,0 +1,230 @@
+"""The machine's stack: what happens when a computation returns, raises, suspends or is dropped.
+
+State: the running generator, the frames below it in its segment, the innermost marker (see
+`frames.py`).  `Stack` knows how values and exceptions travel down; `machine.py` adds what makes
+them.  An exception in an answering clause is raised where the operation was performed, and so is
+one in a traverse clause that has not resumed; one in any other clause goes outward from the
+handler.  Layer 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from peffects.effects import NONE, Call, Computation, describe_start, start
+from peffects.frames import (
+    TOP,
+    ClauseEnd,
+    Frames,
+    Gen,
+    HandlerMarker,
+    LoggedFrame,
+    Marker,
+    OutsideMarker,
+    Segment,
+    Unwind,
+    UnwindMarker,
+)
+from peffects.handler import Handled, Handler
+from peffects.loops import ParFor
+from peffects.places import suspended_place
+from peffects.refusals import may_catch, never_performed
+from peffects.replay import Raised, rebuild
+from peffects.resumption import Resumption
+from peffects.source import SrcInfo
+
+__all__ = ["Stack"]
+
+_UNHELD: Final = 3
+"""References to a resumption at the end of its clause when only the machine has it."""
+
+
+class Stack:
+    """A stack of suspended computations, with the one that runs on top."""
+
+    # Class-level defaults, since there is a machine for every iteration of a loop.
+    gen: Gen | None = None
+    log: Any = None
+    frames: Frames = None
+    mark: Marker = TOP
+    sent: Any = None
+    error: BaseException | None = None
+    live: dict[Resumption[Any, Any], None] | None = None
+    done = False
+    finished = False
+    failure: BaseException | None = None
+    result: Any = None
+
+    def _here(self) -> SrcInfo:
+        """The user's line that the running computation stands at."""
+        return suspended_place(self.gen)
+
+    def _begin(self, gen: Gen, root: object) -> None:
+        """Make `gen` the running generator of a new frame; `root` says how to start it again."""
+        self.gen = gen
+        self.log = (None, describe_start(root)) if self.mark.logging else None
+        self.sent = None
+        self.error = None
+
+    def _suspend(self, item: object) -> None:
+        """Put the running generator, which waits for the answer to `item`, on the frames."""
+        gen = self.gen
+        assert gen is not None, "invariant: what is suspended was running"
+        if self.log is None:
+            self.frames = (gen, self.frames)
+        else:
+            self.frames = LoggedFrame(gen, (self.log, item), self.frames)
+        self.gen = self.log = None
+
+    def _answer(self, item: object, value: Any) -> None:
+        """Answer the running generator at once."""
+        self.sent = NONE if value is None else value
+        self.error = None
+        if self.log is not None:
+            self.log = ((self.log, item), self.sent)
+
+    def _top_frame(self, answer: Any) -> bool:
+        """Make the top frame of the segment the running one; false if there is none."""
+        frames = self.frames
+        if isinstance(frames, tuple):
+            self.gen, self.frames = frames
+            self.log = None
+            return True
+        if isinstance(frames, LoggedFrame):
+            self.frames = frames.below
+            try:
+                self.gen = frames.live.pop()
+            except IndexError:
+                self.gen = rebuild(frames.log, self.mark)
+            else:
+                if isinstance(self.mark, OutsideMarker) and frames.below is None:
+                    self.mark.adopt()
+            self.log = (frames.log, answer)
+            return True
+        return False
+
+    def _return(self, value: Any) -> None:
+        """Give `value` to what lies below the generator that ended."""
+        while True:
+            sent = NONE if value is None else value
+            if self._top_frame(sent):
+                self.sent = sent
+                self.error = None
+                return
+            if isinstance(self.frames, ClauseEnd):
+                if self._end_clause(self.frames, value, None):
+                    return
+                continue
+            mark = self.mark
+            if mark.below is None:
+                self.result = value
+                self.done = True
+                return
+            self.frames, self.mark = mark.frames, mark.below
+            if isinstance(mark, HandlerMarker) and mark.handler._ret is not None:
+                handler, ret = mark.handler, mark.handler._ret
+                if handler._ret_is_generator:
+                    call = Call(ret, (handler, value), {})
+                    self._begin(start(call), call)
+                    return
+                value = ret(handler, value)
+            elif isinstance(mark, UnwindMarker):
+                if mark.error is not None:
+                    raise mark.error
+                value = mark.value
+
+    def _deliver(self, error: BaseException) -> None:
+        """Raise `error` in the running generator, or in what lies below it."""
+        while self.gen is None:
+            if isinstance(error, Unwind) and self._pass_over_dead_frame():
+                continue
+            if self._top_frame(Raised(error)):
+                break
+            if isinstance(self.frames, ClauseEnd):
+                if self._end_clause(self.frames, None, error):
+                    return
+                continue
+            mark = self.mark
+            if mark.below is None:
+                self.failure = error
+                self.done = True
+                return
+            self.frames, self.mark = mark.frames, mark.below
+            if isinstance(mark, HandlerMarker):
+                if isinstance(error, mark.handler._catches) and may_catch(error):
+                    self._return(mark.handler._raised(error))
+                    return
+            elif isinstance(mark, UnwindMarker) and error is mark.unwind:
+                if mark.error is None:
+                    self._return(mark.value)
+                    return
+                error = mark.error
+        self.error = error
+
+    def _pass_over_dead_frame(self) -> bool:
+        """In an unwinding: a frame that this world never rebuilt holds nothing to unwind."""
+        frame = self.frames
+        if isinstance(frame, LoggedFrame) and not frame.live:
+            self.frames = frame.below
+            return True
+        return False
+
+    def _enter(self, computation: Any) -> None:
+        """Install the handlers around a computation and start it."""
+        while type(computation) is Handled:
+            marker = HandlerMarker(computation.handler._fork(), computation.site)
+            self.mark = marker.placed(self.frames, self.mark)
+            self.frames = None
+            computation = computation.computation
+        self._begin(start(computation), computation)
+
+    def _capture(
+        self, owner: HandlerMarker, item: Computation, multi: bool
+    ) -> Resumption[Any, Any]:
+        """Take the stack down to `owner` away; a clause of its handler is about to run."""
+        self._suspend(item)
+        segment = Segment(self.frames, self.mark, owner)
+        if self.mark.logging:
+            segment = segment.twin()
+        k: Resumption[Any, Any] = Resumption(segment, owner.handler, self, item, multi)
+        assert owner.below is not None, "invariant: a handler marker is never the bottom"
+        self.frames, self.mark = ClauseEnd(k, owner.frames), owner.below
+        return k
+
+    def _place(self, segment: Segment, handler: Handler[Any, Any]) -> None:
+        """Put a captured segment on top of the stack."""
+        self.mark = segment.place_back(handler, self.frames, self.mark)
+        self.frames = segment.frames
+
+    def _end_clause(self, end: ClauseEnd, value: Any, error: BaseException | None) -> bool:
+        """A clause that got a resumption has ended; true if there is something to run now."""
+        self.frames = end.below
+        k = end.k
+        if error is None and isinstance(value, Computation):
+            error = never_performed(value, type(k._handler).__name__, k._item)
+            if not k._fresh:
+                raise error
+        if not k._fresh:
+            return False
+        if error is not None and isinstance(k._item, ParFor):
+            self._place(k._take(self._here), k._handler._fork())
+            self._deliver(error)
+            return True
+        if error is not None or sys.getrefcount(k) <= _UNHELD:
+            self._drop(k, value, error)
+            return True
+        if self.live is None:
+            self.live = {}
+        self.live[k] = None
+        return False
+
+    def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
+        """Unwind what `k` holds, then go on with `value` or `error` below."""
+        segment = k._take(self._here)
+        k._mark_dropped()
+        unwind = Unwind()
+        self.mark = UnwindMarker(unwind, value, error).placed(self.frames, self.mark)
+        self.frames = None
+        self._place(segment, k._handler)
+        self._deliver(unwind)
