@@ -1,4 +1,4 @@
-"""Generated source to machine code: the only module that imports numba, and only when it compiles.
+"""Generated source to machine code; numba is imported here, and only when something is compiled.
 
 `load` looks into the modules of this process, then into the disk cache, and only then runs the
 source and compiles its kernels.  What it compiles goes to the cache as object files; a later
