@@ -24,12 +24,11 @@ from peffects.ir.syntax import (
     Var,
 )
 from peffects.ir.typing import drop_axes
+from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.scalars import (
     Arithmetic,
-    Operand,
     ScalarTracer,
     Tracer,
-    cast,
     lift,
     to_bool,
 )
@@ -53,7 +52,7 @@ _OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "
 class AccumulatorTracer(Arithmetic):
     """A value that loops add to; its final value once it is read."""
 
-    __array_ufunc__ = None
+    __array_ufunc__ = None  # type: ignore[assignment]
 
     def __init__(self, held: Accumulator, name: str) -> None:
         self.held = held

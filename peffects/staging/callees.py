@@ -19,6 +19,7 @@ import numpy as np
 from peffects.errors import KernelTypeError, SideEffectError
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
+from peffects.parallel.index_set import Fin
 from peffects.staging import maths, ops
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential
@@ -100,6 +101,8 @@ def _round(value: object, *args: object) -> object:
 def _len(value: object) -> object:
     if is_table(value) and (is_symbolic(value) or current() is not None):
         return as_table(value).shape[0]
+    if isinstance(value, Fin) and is_symbolic(value.size):
+        return value.size
     return len(value)  # type: ignore[arg-type]
 
 
@@ -130,7 +133,7 @@ def _enumerate(value: Any, start: Any = 0) -> object:
         number: object = index if start == 0 else binary(prims.ADD, index, start)
         return number, inner(index)
 
-    return SequentialLoop(loop.set, pair, loop.reverse)
+    return SequentialLoop(loop.set, pair, loop.reverse, loop.exact)
 
 
 def _zip(*values: Any, strict: bool = False) -> object:
@@ -140,10 +143,9 @@ def _zip(*values: Any, strict: bool = False) -> object:
     first = tables[0]
 
     def rows(index: IndexTracer) -> object:
-        exact = IndexTracer(index.var, index.set, index.scope)
-        return tuple(table[exact] for table in tables)
+        return tuple(table[index] for table in tables)
 
-    return SequentialLoop(first.index_set, rows)
+    return SequentialLoop(first.index_set, rows, exact=True)
 
 
 def _isinstance(value: object, kinds: object) -> bool:

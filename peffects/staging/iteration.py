@@ -267,7 +267,7 @@ class FoldLoop(_Carried):
         hint = self.targets[0][0] if self.targets else "i"
         for _ in range(_MOST_TRIALS):
             scope = trace.open(Kind.SEQUENTIAL)
-            binder, index = bind_index(loop.set, hint, scope, exact=False)
+            binder, index = bind_index(loop.set, hint, scope, loop.exact)
             self.bind_carries(scope)
             yield loop.value(index)
             ends = self.round_ends()

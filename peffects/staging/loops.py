@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from peffects.errors import KernelTypeError, UnknownIndexSetError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
@@ -27,6 +25,7 @@ from peffects.ir.syntax import (
     FinSet,
     For,
     Idx,
+    Index,
     Lit,
     Monoid,
     Ref,
@@ -36,9 +35,16 @@ from peffects.ir.syntax import (
     WithAcc,
 )
 from peffects.ir.traverse import sizes_of
+from peffects.parallel.index_set import Fin, Product
 from peffects.staging.accumulators import AccumulatorTracer, as_table, fit, is_table
-from peffects.staging.scalars import Operand, ScalarTracer, cast, lift, operand, to_bool
-from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin, value_tracer
+from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.scalars import (
+    ScalarTracer,
+    lift,
+    operand,
+    to_bool,
+)
+from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin, TableTracer, value_tracer
 from peffects.staging.trace import Kind, Scope, here, staging
 from peffects.staging.trees import flatten, unflatten
 
@@ -50,6 +56,7 @@ __all__ = [
     "finish_table",
     "result_atom",
     "trace_body",
+    "whole_table",
 ]
 
 # --- index sets ----------------------------------------------------------------------------------
@@ -65,15 +72,12 @@ def as_sets(over: object) -> tuple[IndexSetTracer, ...]:
         return over.index_sets[:1]
     if is_table(over):
         return (as_table(over).index_set,)
-    factors = getattr(over, "factors", None)
-    if isinstance(factors, tuple):
-        return as_sets(factors)
-    if hasattr(over, "size") and not isinstance(over, ScalarTracer | np.generic):
-        return (_sized(over.size, str(getattr(over, "label", "") or ""), "Fin"),)
-    return (_sized(over, "", ""),)
+    if isinstance(over, Product):
+        return as_sets(over.factors)
+    return (_sized(over.size if isinstance(over, Fin) else over),)
 
 
-def _sized(size: object, label: str, constructor: str) -> IndexSetTracer:
+def _sized(size: object) -> IndexSetTracer:
     """The set of `size` indices; the size is tested where it may be negative."""
     trace = staging()
     if isinstance(size, IndexSetTracer):
@@ -89,12 +93,11 @@ def _sized(size: object, label: str, constructor: str) -> IndexSetTracer:
     if isinstance(atom, Lit):
         if int(atom.value) < 0:
             raise ValueRangeError(f"the size {atom.value} is negative.", at=here())
-        text = f"`Fin({atom.value})`" if constructor else f"an index set of size {atom.value}"
-        return IndexSetTracer(atom, Origin(text, here()), trace.scope, label)
+        return IndexSetTracer(atom, Origin(f"`Fin({atom.value})`", here()), trace.scope)
     home = size.scope if isinstance(size, ScalarTracer) and atom is x.atom else trace.scope
     trace.size_homes.setdefault(atom, home)
     _check_size(atom)
-    return IndexSetTracer(atom, Origin(f"`{label or atom.name}`", here()), trace.scope, label)
+    return IndexSetTracer(atom, Origin(f"`Fin({atom.name})`", here()), trace.scope)
 
 
 def _check_size(size: Atom) -> None:
@@ -220,6 +223,18 @@ def finish_table(body: Body) -> object:
     names = [atom.name if isinstance(atom, Var) else "t" for atom in atoms]
     tables = trace.emit(For(body.binders, block), names)
     return unflatten(tree, [value_tracer(table) for table in tables])
+
+
+def whole_table(body: Body) -> TableTracer | None:
+    """The table `t` of a body `lambda i: t[i]`, which need not be copied; None for other bodies."""
+    bindings, value = body.scope.builder.bindings, body.value
+    if len(bindings) != 1 or not isinstance(value, ScalarTracer):
+        return None
+    (binding,) = bindings
+    expr = binding.expr
+    if isinstance(expr, Index) and expr.indices == body.binders and binding.vars == (value.atom,):
+        return TableTracer(expr.table, body.scope.parent or body.scope)
+    return None
 
 
 def _accumulated(elem: Scalar, monoid: Monoid) -> Scalar:

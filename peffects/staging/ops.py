@@ -16,7 +16,7 @@ from peffects.ir.builder import int_lit
 from peffects.ir.syntax import BOOL, I64, FinSet, For, Idx, Lit, Monoid, Ref, Table, Var
 from peffects.staging import maths
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer, as_table, is_table
-from peffects.staging.loops import as_sets, finish_reduction, finish_table, trace_body
+from peffects.staging.loops import as_sets, finish_reduction, finish_table, trace_body, whole_table
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import (
     ScalarTracer,
@@ -189,7 +189,8 @@ def _materialized(operation: str, function: object, over: object) -> TableTracer
     if is_table(function):
         return as_table(function)
     with trace_body(operation, function, over) as body:
-        result = finish_table(body)
+        whole = whole_table(body)
+        result = finish_table(body) if whole is None else whole
     if not isinstance(result, TableTracer) or result.ndim != len(body.binders):
         raise KernelTypeError(
             f"the function given to `{operation}` must return one number.", at=here()
@@ -260,7 +261,7 @@ class ParallelLoop:
 
 
 def par(*over: object) -> ParallelLoop:
-    """What a parallel loop runs over: `for i in pe.par(x): ...`, `for i, j in pe.par(n, m): ...`"""
+    """What a parallel `for` runs over: `for i in pe.par(x)`, `for i, j in pe.par(n, m)`."""
     if current() is None:
         raise ControlFlowError(
             "`pe.par` is used outside a kernel.",

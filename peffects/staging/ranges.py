@@ -10,8 +10,15 @@ from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Atom, Lit
+from peffects.parallel.index_set import Fin, Product
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.scalars import Operand, binary, cast, lift, make
+from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.loops import as_sets
+from peffects.staging.scalars import (
+    binary,
+    lift,
+    make,
+)
 from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.trace import here, staging
 
@@ -26,14 +33,16 @@ class SequentialLoop:
         index_set: IndexSetTracer,
         value: Callable[[IndexTracer], object],
         reverse: bool = False,
+        exact: bool = False,
     ) -> None:
         self.set = index_set
         self.value = value
         self.reverse = reverse
+        self.exact = exact
 
     def reversed(self) -> SequentialLoop:
         """The same loop, backwards."""
-        return SequentialLoop(self.set, self.value, not self.reverse)
+        return SequentialLoop(self.set, self.value, not self.reverse, self.exact)
 
 
 class SymbolicRange:
@@ -121,7 +130,11 @@ def sequential(iterable: object) -> SequentialLoop | None:
         iterable = SymbolicRange(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, SymbolicRange):
         return iterable.loop()
+    if isinstance(iterable, IndexSetTracer | Fin | Product):
+        sets = as_sets(iterable)
+        if len(sets) == 1:
+            return SequentialLoop(sets[0], lambda index: index, exact=True)
     if is_table(iterable):
         table = as_table(iterable)
-        return SequentialLoop(table.index_set, lambda index: table[index])
+        return SequentialLoop(table.index_set, lambda index: table[index], exact=True)
     return None

@@ -7,35 +7,30 @@ here, since they are met only where the source was not rewritten.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 
-from peffects.errors import ControlFlowError, DivisionError, KernelTypeError, ValueRangeError
+from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
-from peffects.ir.primitives import CAST, Primitive
-from peffects.ir.syntax import BOOL, F64, I64, Atom, Binding, Lit, Scalar, Var
-from peffects.staging.promotion import join, number_type, true_division_type
+from peffects.ir.primitives import Primitive
+from peffects.ir.syntax import BOOL, I64, Atom, Binding, Scalar, Var
+from peffects.staging import arithmetic
+from peffects.staging.arithmetic import Operand
+from peffects.staging.promotion import number_type
 from peffects.staging.trace import Scope, here, staging
 
+Function: TypeAlias = Callable[..., object]
+
 __all__ = [
-    "Operand", "ScalarTracer", "Tracer", "binary", "cast", "compare", "convert", "is_symbolic",
-    "lift", "logical", "make", "meet", "operand", "power", "renamed", "select", "test", "to_bool",
+    "Operand", "ScalarTracer", "Tracer", "binary", "compare", "convert", "is_symbolic",
+    "lift", "logical", "make", "operand", "power", "renamed", "select", "test", "to_bool",
     "unary", "unary_float",
     "weak_int",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A number as an atom."""
-
-    atom: Atom
-    type: Scalar
-    weak: bool
 
 
 class Tracer:
@@ -207,6 +202,35 @@ class Arithmetic(Tracer):
 
     __hash__ = Tracer.__hash__
 
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> object:
+        """`np.exp(x[i])`, `np.float64(2) * x[i]` and the like."""
+        if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
+            raise KernelTypeError(
+                f"`np.{ufunc.__name__}` combines a symbol with a whole array.",
+                at=here(),
+                fix="Index the array: kernels compute on elements.",
+            )
+        name = ufunc.__name__
+        if method == "__call__" and not kwargs and name in _UFUNCS:
+            return _UFUNCS[name](*inputs)
+        raise KernelTypeError(
+            f"kernels have no `np.{name}`.", at=here(), fix="Use the functions of `pe` or `math`."
+        )
+
+    def __array_function__(
+        self, function: Function, types: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        if function is np.where and len(args) == 3 and not kwargs:
+            return select(*args)
+        name = function.__name__
+        raise KernelTypeError(
+            f"`np.{name}` is called on symbols.",
+            at=here(),
+            fix="Write it for elements, with `pe.table`, `pe.sum` and so on.",
+        )
+
 
 class ScalarTracer(Arithmetic):
     """A number that is known when the program runs."""
@@ -300,103 +324,32 @@ def _describe(value: object) -> str:
     return f"the {type(value).__name__} {value!r:.60}"
 
 
-def cast(x: Operand, target: Scalar) -> Atom:
-    """The atom `x` as `target`."""
-    if x.type == target:
-        return x.atom
-    if isinstance(x.atom, Lit) and (target.is_float or x.type == BOOL):
-        return lit_like(x.atom.value, target)
-    if isinstance(x.atom, Lit) and x.weak and target.is_integer and x.type.is_integer:
-        return _narrow(int(x.atom.value), target)
-    return staging().prim(CAST[target], x.atom)
-
-
-def _narrow(value: int, target: Scalar) -> Lit:
-    info = np.iinfo(target.dtype)
-    if not info.min <= value <= info.max:
-        raise ValueRangeError(f"the integer {value} is no {target.dtype}.", at=here())
-    return lit_like(value, target)
-
-
-def _number(x: Operand) -> Operand:
-    """Bools as i64, as Python has it."""
-    return Operand(cast(x, I64), I64, True) if x.type == BOOL else x
-
-
-def meet(
-    left: object, right: object, at_least: Callable[[Scalar], Scalar] | None = None
-) -> tuple[Atom, Atom, Scalar, bool]:
-    """Two numbers in the type in which they meet."""
-    x, y = lift(left), lift(right)
-    result, weak = join(x.type, x.weak, y.type, y.weak)
-    if at_least is not None:
-        result = at_least(result)
-    return cast(x, result), cast(y, result), result, weak
-
-
-def _emit(primitive: Primitive, atoms: tuple[Atom, ...], weak: bool) -> ScalarTracer:
-    var = staging().prim(primitive, *atoms)
-    assert isinstance(var.type, Scalar)
-    return make(Operand(var, var.type, weak))
+# --- operations ----------------------------------------------------------------------------------
 
 
 def binary(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
-    x, y = lift(left), lift(right)
-    if primitive not in (op.MIN, op.MAX):
-        x, y = _number(x), _number(y)
-    result, weak = join(x.type, x.weak, y.type, y.weak)
-    if primitive is op.DIV:
-        result = true_division_type(result)
-    a, b = cast(x, result), cast(y, result)
-    if primitive in (op.SHIFT_LEFT, op.SHIFT_RIGHT) and not result.is_integer:
-        raise KernelTypeError(f"bits of a {result} are shifted.", at=here(), fix="Shift integers.")
-    if primitive in (op.FLOORDIV, op.MOD) and result.is_integer:
-        _check_divisor(b, result)
-    return _emit(primitive, (a, b), weak)
-
-
-def _check_divisor(divisor: Atom, t: Scalar) -> None:
-    if isinstance(divisor, Lit):
-        if divisor.value == 0:
-            raise DivisionError("division by the literal 0.", at=here())
-        return
-    trace = staging()
-    nonzero = trace.prim(op.NE, divisor, lit_like(0, t))
-    trace.check(
-        nonzero,
-        DivisionError,
-        "integer division by zero.",
-        fix="Test the divisor: `x // d if d != 0 else 0`.",
-    )
+    return make(arithmetic.binary(primitive, lift(left), lift(right)))
 
 
 def unary(primitive: Primitive, value: object) -> ScalarTracer:
     """A number through `primitive`."""
-    x = _number(lift(value))
-    return _emit(primitive, (x.atom,), x.weak)
+    return make(arithmetic.unary(primitive, lift(value)))
 
 
 def unary_float(primitive: Primitive, *values: object) -> ScalarTracer:
     """Numbers as floats through `primitive`."""
-    xs = [lift(value) for value in values]
-    result, weak = xs[0].type, xs[0].weak
-    for x in xs[1:]:
-        result, weak = join(result, weak, x.type, x.weak)
-    result = true_division_type(result)
-    return _emit(primitive, tuple(cast(x, result) for x in xs), weak)
+    return make(arithmetic.floats(primitive, *map(lift, values)))
 
 
 def compare(primitive: Primitive, left: object, right: object) -> ScalarTracer:
-    """A comparison; equality with something that is no number is refused."""
-    a, b, _, _ = meet(left, right)
-    return _emit(primitive, (a, b), False)
+    """A comparison; comparing with something that is no number is refused."""
+    return make(arithmetic.compare(primitive, lift(left), lift(right)))
 
 
 def test(primitive: Primitive, value: object) -> ScalarTracer:
     """A test of a number as a float, such as whether it is finite."""
-    x = lift(value)
-    return _emit(primitive, (cast(x, true_division_type(x.type)),), False)
+    return make(arithmetic.floats(primitive, lift(value)))
 
 
 def weak_int(atom: Atom) -> ScalarTracer:
@@ -406,102 +359,69 @@ def weak_int(atom: Atom) -> ScalarTracer:
 
 def to_bool(value: object) -> Atom:
     """The truth value of a number, as Python has it: whether it is not zero."""
-    x = lift(value, "a condition")
-    if x.type == BOOL:
-        return x.atom
-    return staging().prim(op.NE, x.atom, lit_like(0, x.type))
+    return arithmetic.truth(lift(value, "a condition"))
 
 
 def logical(primitive: Primitive, *values: object) -> ScalarTracer:
     """Truth values through `primitive`."""
-    return _emit(primitive, tuple(to_bool(value) for value in values), False)
+    return make(arithmetic.emit(primitive, tuple(map(to_bool, values)), False))
 
 
 def bitwise(
     on_bools: Primitive, on_integers: Primitive, left: object, right: object
 ) -> ScalarTracer:
     """`&`, `|` and `^`: of bools their logic, of integers their bits."""
-    a, b, t, weak = meet(left, right)
-    if t.is_float:
-        raise KernelTypeError(
-            "bits of a float are combined.", at=here(), fix="Use `and` and `or` on conditions."
-        )
-    return _emit(on_bools if t == BOOL else on_integers, (a, b), weak)
+    return make(arithmetic.bitwise(on_bools, on_integers, lift(left), lift(right)))
 
 
 def select(condition: object, then: object, orelse: object) -> ScalarTracer:
     """`then` if `condition` else `orelse`; both are computed."""
-    pred = to_bool(condition)
-    a, b, _, weak = meet(then, orelse)
-    return _emit(op.SELECT, (pred, a, b), weak)
-
-
-_MOST_FACTORS = 16
+    return make(arithmetic.select(to_bool(condition), lift(then), lift(orelse)))
 
 
 def power(base: object, exponent: object) -> ScalarTracer:
     """`base ** exponent`; a small literal integer exponent becomes multiplications."""
-    if (
-        isinstance(exponent, int)
-        and not isinstance(exponent, bool)
-        and abs(exponent) <= _MOST_FACTORS
-    ):
-        return _integer_power(base, exponent)
-    x, y = _number(lift(base)), _number(lift(exponent))
-    result, weak = join(x.type, x.weak, y.type, y.weak)
-    a, b = cast(x, result), cast(y, result)
-    if result.is_integer:
-        trace = staging()
-        ok = trace.prim(op.LE, lit_like(0, result), b)
-        text = "an integer is raised to the negative power {0}."
-        trace.check(ok, ValueRangeError, text, (b,), "Make the base a float.")
-    return _emit(op.POW, (a, b), weak)
-
-
-def _integer_power(base: object, exponent: int) -> ScalarTracer:
-    x = _number(lift(base))
-    if exponent < 0:
-        positive = _integer_power(
-            make(Operand(cast(x, true_division_type(x.type)), true_division_type(x.type), x.weak)),
-            -exponent,
-        )
-        return binary(op.DIV, 1.0, positive)
-    if exponent == 0:
-        return make(Operand(lit_like(1, x.type), x.type, x.weak))
-    square, result = make(x), None
-    while True:
-        if exponent % 2:
-            result = square if result is None else binary(op.MUL, result, square)
-        exponent //= 2
-        if not exponent:
-            return result if result is not None else square
-        square = binary(op.MUL, square, square)
+    if isinstance(exponent, int) and not isinstance(exponent, bool):
+        few = arithmetic.few_factors(lift(base), exponent)
+        if few is not None:
+            return make(few)
+    return make(arithmetic.power(lift(base), lift(exponent)))
 
 
 def convert(value: object, target: Scalar, weak: bool = False) -> ScalarTracer:
     """A number as `target`; a float that becomes an integer is truncated, and must be in range."""
-    x = lift(value)
-    if x.type.is_float and target.is_integer:
-        _check_range(x, target)
-    return make(Operand(cast(x, target), target, weak))
+    return make(arithmetic.convert(lift(value), target, weak))
 
 
-def _check_range(x: Operand, target: Scalar) -> None:
-    info = np.iinfo(target.dtype)
-    trace = staging()
-    # 2**63 and so on are floats of both types; the largest integers themselves may not be.
-    low, high = float(info.min), float(int(info.max) + 1)
-    below = trace.prim(op.LT, x.atom, lit_like(high, x.type))
-    if target.name[0] == "u" or info.bits < 32 or (x.type == F64 and info.bits == 32):
-        above = trace.prim(op.LT, lit_like(low - 1.0, x.type), x.atom)
-    else:
-        above = trace.prim(op.LE, lit_like(low, x.type), x.atom)
-    ok = trace.prim(op.AND, above, below)
-    text = "the float {0} cannot become an integer (" + target.dtype + ")."
-    trace.check(
-        ok,
-        ValueRangeError,
-        text,
-        (x.atom,),
-        "Clamp it before the conversion: `int(min(max(x, lo), hi))`.",
-    )
+# --- numpy's functions ---------------------------------------------------------------------------
+
+_FLOAT_UFUNCS = {
+    "sqrt": op.SQRT, "exp": op.EXP, "expm1": op.EXPM1, "log": op.LOG, "log1p": op.LOG1P,
+    "sin": op.SIN, "cos": op.COS, "tan": op.TAN, "arcsin": op.ARCSIN, "arccos": op.ARCCOS,
+    "arctan": op.ARCTAN, "arctan2": op.ARCTAN2, "sinh": op.SINH, "cosh": op.COSH, "tanh": op.TANH,
+    "floor": op.FLOOR, "ceil": op.CEIL, "trunc": op.TRUNC,
+}  # fmt: skip
+_BINARY_UFUNCS = {
+    "add": op.ADD, "subtract": op.SUB, "multiply": op.MUL, "divide": op.DIV,
+    "floor_divide": op.FLOORDIV, "remainder": op.MOD, "maximum": op.MAX, "minimum": op.MIN,
+    "left_shift": op.SHIFT_LEFT, "right_shift": op.SHIFT_RIGHT,
+}  # fmt: skip
+_COMPARE_UFUNCS = {"less": op.LT, "less_equal": op.LE, "equal": op.EQ, "not_equal": op.NE}
+_LOGICAL_UFUNCS = {"logical_and": op.AND, "logical_or": op.OR, "logical_not": op.NOT}
+_UFUNCS: dict[str, Function] = {
+    **{name: functools.partial(unary_float, row) for name, row in _FLOAT_UFUNCS.items()},
+    **{name: functools.partial(binary, row) for name, row in _BINARY_UFUNCS.items()},
+    **{name: functools.partial(compare, row) for name, row in _COMPARE_UFUNCS.items()},
+    **{name: functools.partial(logical, row) for name, row in _LOGICAL_UFUNCS.items()},
+    "greater": lambda x, y: compare(op.LT, y, x),
+    "greater_equal": lambda x, y: compare(op.LE, y, x),
+    "negative": functools.partial(unary, op.NEG),
+    "absolute": functools.partial(unary, op.ABS),
+    "power": power,
+    "square": lambda x: power(x, 2),
+    "isfinite": functools.partial(test, op.IS_FINITE),
+    "isnan": functools.partial(test, op.IS_NAN),
+    "bitwise_and": functools.partial(bitwise, op.AND, op.BIT_AND),
+    "bitwise_or": functools.partial(bitwise, op.OR, op.BIT_OR),
+    "bitwise_xor": functools.partial(bitwise, op.NE, op.BIT_XOR),
+}

@@ -22,12 +22,11 @@ from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Atom, Bounds, Index, Lit, Scalar, Table, Var
 from peffects.source import UNKNOWN, SrcInfo
+from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.scalars import (
     Arithmetic,
-    Operand,
     ScalarTracer,
     Tracer,
-    cast,
     lift,
     renamed,
 )

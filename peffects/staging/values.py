@@ -18,8 +18,14 @@ from peffects.errors import MergeError
 from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
 from peffects.staging.accumulators import AccumulatorTracer, fit
+from peffects.staging.arithmetic import Operand
 from peffects.staging.promotion import join, number_type
-from peffects.staging.scalars import Arithmetic, Operand, ScalarTracer, Tracer, is_symbolic
+from peffects.staging.scalars import (
+    Arithmetic,
+    ScalarTracer,
+    Tracer,
+    is_symbolic,
+)
 from peffects.staging.syntax import RESULT
 from peffects.staging.tables import IndexTracer, TableTracer, value_tracer
 from peffects.staging.trace import Scope, here, staging

@@ -1,0 +1,207 @@
+"""Arithmetic on atoms: promotion, conversions, and the checks that Python's meaning asks for.
+
+Works on `Operand`s and emits into the current trace; `scalars.py` makes Python operators of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peffects.errors import DivisionError, KernelTypeError, ValueRangeError
+from peffects.ir import primitives as op
+from peffects.ir.builder import lit_like
+from peffects.ir.primitives import CAST, Primitive
+from peffects.ir.syntax import BOOL, F64, I64, Atom, Lit, Scalar
+from peffects.staging.promotion import join, true_division_type
+from peffects.staging.trace import here, staging
+
+__all__ = [
+    "Operand", "binary", "bitwise", "cast", "compare", "convert", "emit", "few_factors", "floats",
+    "power", "select", "truth", "unary",
+]  # fmt: skip
+
+_MOST_FACTORS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A number as an atom; `weak` if it takes the type of what it meets, as Python's numbers do."""
+
+    atom: Atom
+    type: Scalar
+    weak: bool
+
+
+def emit(primitive: Primitive, atoms: tuple[Atom, ...], weak: bool) -> Operand:
+    """`primitive` of atoms whose types fit."""
+    var = staging().prim(primitive, *atoms)
+    assert isinstance(var.type, Scalar)
+    return Operand(var, var.type, weak)
+
+
+def cast(x: Operand, target: Scalar) -> Atom:
+    """The atom `x` as `target`."""
+    if x.type == target:
+        return x.atom
+    if isinstance(x.atom, Lit) and (target.is_float or x.type == BOOL):
+        return lit_like(x.atom.value, target)
+    if isinstance(x.atom, Lit) and x.weak and target.is_integer and x.type.is_integer:
+        return _narrow(int(x.atom.value), target)
+    return staging().prim(CAST[target], x.atom)
+
+
+def _narrow(value: int, target: Scalar) -> Lit:
+    info = np.iinfo(target.dtype)
+    if not info.min <= value <= info.max:
+        raise ValueRangeError(f"the integer {value} is no {target.dtype}.", at=here())
+    return lit_like(value, target)
+
+
+def _number(x: Operand) -> Operand:
+    """Bools as i64, as Python has it."""
+    return Operand(cast(x, I64), I64, True) if x.type == BOOL else x
+
+
+def _meet(x: Operand, y: Operand) -> tuple[Atom, Atom, Scalar, bool]:
+    """Two numbers in the type in which they meet."""
+    result, weak = join(x.type, x.weak, y.type, y.weak)
+    return cast(x, result), cast(y, result), result, weak
+
+
+def binary(primitive: Primitive, x: Operand, y: Operand) -> Operand:
+    """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
+    if primitive not in (op.MIN, op.MAX):
+        x, y = _number(x), _number(y)
+    result, weak = join(x.type, x.weak, y.type, y.weak)
+    if primitive is op.DIV:
+        result = true_division_type(result)
+    a, b = cast(x, result), cast(y, result)
+    if primitive in (op.SHIFT_LEFT, op.SHIFT_RIGHT) and not result.is_integer:
+        raise KernelTypeError(f"bits of a {result} are shifted.", at=here(), fix="Shift integers.")
+    if primitive in (op.FLOORDIV, op.MOD) and result.is_integer:
+        _check_divisor(b, result)
+    return emit(primitive, (a, b), weak)
+
+
+def _check_divisor(divisor: Atom, t: Scalar) -> None:
+    if isinstance(divisor, Lit):
+        if divisor.value == 0:
+            raise DivisionError("division by the literal 0.", at=here())
+        return
+    trace = staging()
+    nonzero = trace.prim(op.NE, divisor, lit_like(0, t))
+    fix = "Test the divisor: `x // d if d != 0 else 0`."
+    trace.check(nonzero, DivisionError, "integer division by zero.", fix=fix)
+
+
+def unary(primitive: Primitive, x: Operand) -> Operand:
+    """A number through `primitive`."""
+    x = _number(x)
+    return emit(primitive, (x.atom,), x.weak)
+
+
+def floats(primitive: Primitive, *xs: Operand) -> Operand:
+    """Numbers as floats through `primitive`."""
+    result, weak = xs[0].type, xs[0].weak
+    for x in xs[1:]:
+        result, weak = join(result, weak, x.type, x.weak)
+    result = true_division_type(result)
+    found = emit(primitive, tuple(cast(x, result) for x in xs), weak)
+    return Operand(found.atom, found.type, weak and found.type != BOOL)
+
+
+def compare(primitive: Primitive, x: Operand, y: Operand) -> Operand:
+    """A comparison."""
+    a, b, _, _ = _meet(x, y)
+    return emit(primitive, (a, b), False)
+
+
+def truth(x: Operand) -> Atom:
+    """Whether a number is not zero."""
+    return x.atom if x.type == BOOL else staging().prim(op.NE, x.atom, lit_like(0, x.type))
+
+
+def bitwise(on_bools: Primitive, on_integers: Primitive, x: Operand, y: Operand) -> Operand:
+    """`&`, `|` and `^`: of bools their logic, of integers their bits."""
+    a, b, t, weak = _meet(x, y)
+    if t.is_float:
+        raise KernelTypeError(
+            "bits of a float are combined.", at=here(), fix="Use `and` and `or` on conditions."
+        )
+    return emit(on_bools if t == BOOL else on_integers, (a, b), weak)
+
+
+def select(pred: Atom, x: Operand, y: Operand) -> Operand:
+    """`x` if `pred` else `y`."""
+    a, b, _, weak = _meet(x, y)
+    return emit(op.SELECT, (pred, a, b), weak)
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def power(x: Operand, y: Operand) -> Operand:
+    """`x ** y`; an integer exponent of an integer is tested."""
+    a, b, result, weak = _meet(_number(x), _number(y))
+    if result.is_integer:
+        trace = staging()
+        ok = trace.prim(op.LE, lit_like(0, result), b)
+        text = "an integer is raised to the negative power {0}."
+        trace.check(ok, ValueRangeError, text, (b,), "Make the base a float.")
+    return emit(op.POW, (a, b), weak)
+
+
+def few_factors(base: Operand, exponent: int) -> Operand | None:
+    """`base ** exponent` as multiplications; None if those are many.
+
+    A negative power is a float, as in Python.
+    """
+    if abs(exponent) > _MOST_FACTORS:
+        return None
+    x = _number(base)
+    if exponent < 0:
+        wide = true_division_type(x.type)
+        positive = _repeated(Operand(cast(x, wide), wide, x.weak), -exponent)
+        return binary(op.DIV, Operand(lit_like(1.0, wide), wide, True), positive)
+    if exponent == 0:
+        return Operand(lit_like(1, x.type), x.type, x.weak)
+    return _repeated(x, exponent)
+
+
+def _repeated(x: Operand, exponent: int) -> Operand:
+    """The power of `x`, by squaring."""
+    if exponent == 1:
+        return x
+    half = _repeated(x, exponent // 2)
+    square = binary(op.MUL, half, half)
+    return binary(op.MUL, square, x) if exponent % 2 else square
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+
+def convert(x: Operand, target: Scalar, weak: bool) -> Operand:
+    """A number as `target`; a float that becomes an integer is truncated, and must be in range."""
+    if target == BOOL:
+        return Operand(truth(x), BOOL, False)
+    if x.type.is_float and target.is_integer:
+        _check_range(x, target)
+    return Operand(cast(x, target), target, weak)
+
+
+def _check_range(x: Operand, target: Scalar) -> None:
+    info = np.iinfo(target.dtype)
+    trace = staging()
+    # 2**63 and so on are floats of both types; the largest integers themselves may not be.
+    low, high = float(info.min), float(int(info.max) + 1)
+    below = trace.prim(op.LT, x.atom, lit_like(high, x.type))
+    if target.name[0] == "u" or info.bits < 32 or (x.type == F64 and info.bits == 32):
+        above = trace.prim(op.LT, lit_like(low - 1.0, x.type), x.atom)
+    else:
+        above = trace.prim(op.LE, lit_like(low, x.type), x.atom)
+    ok = trace.prim(op.AND, above, below)
+    text = "the float {0} cannot become an integer (" + target.dtype + ")."
+    fix = "Clamp it before the conversion: `int(min(max(x, lo), hi))`."
+    trace.check(ok, ValueRangeError, text, (x.atom,), fix)
