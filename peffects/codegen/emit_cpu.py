@@ -40,7 +40,7 @@ from peffects.codegen.loop_ir import (
     times,
     type_of,
 )
-from peffects.ir.primitives import MUL
+from peffects.ir.primitives import MUL, NEG, NOT
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
 __all__ = ["emit_cpu"]
@@ -58,13 +58,14 @@ _REDUCERS = {
     Monoid.MAX: ("reduce_max", "maximum"),
 }
 _INTRINSICS = (
-    "bits_of_f64 cancelled chunk_start chunk_stop contract_mul fail frame_get frame_set load "
-    "reduce_add reduce_max reduce_min reduce_mul store tick"
-).split()
+    "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail", "frame_get",
+    "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul", "store", "tick",
+)  # fmt: skip
 _ARITHMETIC = (
-    "ceil convert floor floordiv integer_power lgamma maximum minimum mod real_floordiv real_mod "
-    "select shift_left shift_right trunc"
-).split()
+    "ceil", "convert", "floor", "floordiv", "lgamma", "maximum", "minimum", "mod", "select",
+    "shift_left", "shift_right", "signed_power", "trunc", "unsigned_power",
+)  # fmt: skip
+_NUMBERS = ("f32", "f64", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8")
 
 
 def emit_cpu(kernels: Sequence[Kernel], *, lines: bool = False) -> str:
@@ -85,7 +86,7 @@ def _imports(body: str) -> Iterator[str]:
     for module, names in [("arithmetic", _ARITHMETIC), ("intrinsics", _INTRINSICS)]:
         if found := [name for name in names if name in words]:
             yield f"from peffects.codegen.{module} import {', '.join(found)}"
-    for scalar in ("f32 f64 i16 i32 i64 i8 u16 u32 u64 u8").split():
+    for scalar in _NUMBERS:
         if scalar in words:
             yield f"from numba import {Scalar(scalar).dtype} as {scalar}"
 
@@ -280,7 +281,8 @@ class _KernelText:
                 return _literal(expr)
             case Apply(op, args, t):
                 rule = emit_rules[op]
-                texts = [self.bare(arg) for arg in args] if len(args) == 1 else None
+                bare = len(args) == 1 and op not in _PREFIX
+                texts = [self.bare(arg) for arg in args] if bare else None
                 simple = rule(type_of(args[-1]), *(texts or map(self.expr, args)))
                 return simple if t in _WIDE else _narrowed(t, simple)
             case Read(memory, at):
@@ -333,6 +335,10 @@ class _KernelText:
     def setter(self, t: Scalar) -> str:
         self.accessors.add(f'set_{t} = frame_set("{t.dtype}")')
         return f"set_{t}"
+
+
+_PREFIX = frozenset([NEG, NOT])
+"""Operators in front of an operand, which binds tighter than what the operand may hold."""
 
 
 def _width(t: Scalar) -> int:

@@ -1,0 +1,326 @@
+"""Kernels whose programs are derivatives of other functions' programs.
+
+The function is staged for the types of its arguments; the derivative's program has the same
+parameters, then those for tangents or cotangents.  A derivative is a kernel, so derivatives nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peffects.differentiate.linearize import has_tangent
+from peffects.differentiate.programs import (
+    jvp_program,
+    transpose_program,
+    value_and_grad_program,
+    vjp_program,
+)
+from peffects.errors import DerivativeArgumentError, UnsupportedSyntaxError
+from peffects.ir.syntax import Block, Program, Scalar, Table, Var
+from peffects.kernels import Callee, Kernel
+from peffects.source import caller
+from peffects.staging.stage import Signature, signature, stage
+from peffects.staging.trace import here
+from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.types import type_of
+
+Argnums: TypeAlias = int | tuple[int, ...]
+Args: TypeAlias = Sequence[object]
+Kwargs: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A positional argument: its structure, and the parameter that each of its leaves became."""
+
+    tree: TreeDef
+    params: tuple[int, ...]
+
+
+def arguments_of(args: Args) -> tuple[Argument, ...]:
+    """Which parameters the positional arguments become; leaves that are no numbers become none."""
+    found = []
+    place = 0
+    for arg in args:
+        leaves, tree = flatten(arg)
+        dynamic = [type_of(leaf) is not None for leaf in leaves]
+        found.append(Argument(tree, tuple(range(place, place + sum(dynamic)))))
+        place += sum(dynamic)
+    return tuple(found)
+
+
+def chosen(args: tuple[Argument, ...], argnums: Argnums, name: str) -> tuple[Argument, ...]:
+    """The arguments that `argnums` names; negative numbers count from the end."""
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise DerivativeArgumentError(
+                f"argnums={number}, but `{name}` was called with {len(args)} positional arguments.",
+                at=caller(),
+                fix="Pass what you differentiate by position; argnums counts from 0.",
+            )
+    return tuple(args[number] for number in numbers)
+
+
+def as_value(value: object, var: Var, role: str, name: str) -> NDArray[Any]:
+    """A tangent or cotangent as an array of the type of `var`.
+
+    Raises DerivativeArgumentError if it cannot be one.
+    """
+    t = var.type
+    assert isinstance(t, Scalar | Table)
+    elem, ndim = (t.elem, len(t.dims)) if isinstance(t, Table) else (t, 0)
+    array = np.asarray(value)
+    if array.ndim != ndim or not np.can_cast(array.dtype, elem.dtype, "same_kind"):
+        raise DerivativeArgumentError(
+            f"the {role} for {name} has {array.ndim} axes of {array.dtype}, "
+            f"but {name} has {ndim} of {elem.dtype}.",
+            at=caller(),
+            fix=f"Give a {role} of the shape and type of {name}.",
+        )
+    return array.astype(elem.dtype, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """`grad` and `value_and_grad`: called like the function; value and a tree per argument."""
+
+    inner: Callee
+    program: Program
+    count: int  # results of the function that come first
+    wanted: tuple[Argument, ...]
+    single: bool
+    with_value: bool
+    has_aux: bool
+
+    def arguments(self, args: Args, kwargs: Kwargs) -> list[object] | None:
+        """Those of the function."""
+        return self.inner.arguments(args, kwargs)
+
+    def results(self, outputs: Sequence[object]) -> object:
+        """The value, if wanted, and the gradient."""
+        supply = iter(outputs[self.count :])
+        trees = [unflatten(a.tree, [next(supply) for _ in a.params]) for a in self.wanted]
+        gradient = trees[0] if self.single else tuple(trees)
+        if not self.count:
+            return gradient
+        value = self.inner.results(outputs[: self.count])
+        if self.with_value:
+            return value, gradient
+        assert isinstance(value, tuple)
+        return gradient, value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """`jvp`: called with (arguments, tangents), both tuples; the value, and its tangent."""
+
+    inner: Callee
+    program: Program
+    count: int
+    params: tuple[int, ...]  # those that have tangents
+    results_with_tangent: tuple[int, ...]
+
+    def arguments(self, args: Args, kwargs: Kwargs) -> list[object] | None:
+        """The function's, then the tangents of the floats among them."""
+        primals, tangents = args
+        assert isinstance(primals, tuple) and isinstance(tangents, tuple)
+        values = self.inner.arguments(primals, kwargs)
+        if values is None:
+            return None
+        leaves = _dynamic_leaves(primals, tangents)
+        params = self.program.params
+        return values + [
+            as_value(leaves[i], params[i], "tangent", f"`{params[i].name}`") for i in self.params
+        ]
+
+    def results(self, outputs: Sequence[object]) -> object:
+        """The value and its tangent, of the same structure; 0 for what is no float."""
+        value = list(outputs[: self.count])
+        tangent: list[object] = [0] * self.count
+        for place, found in zip(self.results_with_tangent, outputs[self.count :], strict=True):
+            tangent[place] = found
+        return self.inner.results(value), self.inner.results(tangent)
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """What `vjp` gives: called with (arguments, cotangent); the cotangents of the arguments."""
+
+    inner: Callee
+    program: Program
+    count: int
+    wanted: tuple[Argument, ...]
+    params: tuple[int, ...]  # those that have cotangents
+    result_vars: tuple[Var | None, ...]  # parameters for the results' cotangents
+
+    def arguments(self, args: Args, kwargs: Kwargs) -> list[object] | None:
+        """The function's, then the cotangents of its float results."""
+        primals, cotangent = args
+        assert isinstance(primals, tuple)
+        values = self.inner.arguments(primals, kwargs)
+        if values is None:
+            return None
+        template = self.inner.results([_Place(k) for k in range(self.count)])
+        expected, tree = flatten(template)
+        leaves, given = flatten(cotangent)
+        if given != tree:
+            raise DerivativeArgumentError(
+                "the cotangent has another structure than the value of the function.",
+                at=caller(),
+                fix="Give a cotangent like the value that `vjp` gave: a number for a number, an "
+                "array for an array, a tuple for a tuple.",
+            )
+        by_place = {
+            place.number: leaf
+            for place, leaf in zip(expected, leaves, strict=True)
+            if isinstance(place, _Place)
+        }
+        return values + [
+            as_value(by_place[k], var, "cotangent", "the result")
+            for k, var in enumerate(self.result_vars)
+            if var is not None
+        ]
+
+    def results(self, outputs: Sequence[object]) -> object:
+        """A tuple with a cotangent for each argument; None for leaves that are no floats."""
+        found = dict(zip(self.params, outputs, strict=True))
+        trees = [unflatten(a.tree, [found.get(i) for i in a.params]) for a in self.wanted]
+        return tuple(trees)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Stands for a result while the structure of the value is found out."""
+
+    number: int
+
+
+def _dynamic_leaves(primals: tuple[object, ...], tangents: tuple[object, ...]) -> list[object]:
+    """The tangents' leaves that stand where the arguments have numbers or arrays."""
+    leaves, tree = flatten(primals)
+    others, given = flatten(tangents)
+    if given != tree:
+        raise DerivativeArgumentError(
+            "the tangents have another structure than the arguments.",
+            at=caller(),
+            fix="Give a tuple with one tangent for each argument, nested as the argument is.",
+        )
+    return [t for leaf, t in zip(leaves, others, strict=True) if type_of(leaf) is not None]
+
+
+class Derivative(Kernel[..., Any]):
+    """A kernel whose program is derived from that of `function` by `derive`."""
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        derive: Callable[[Callee, Args], Callee],
+        *,
+        nested_args: bool = False,
+    ) -> None:
+        super().__init__(_callable(function))
+        self._inner = function
+        self._derive = derive
+        self._nested_args = nested_args  # called with (arguments, more) instead of arguments
+
+    def stage(self, args: Args, kwargs: Kwargs) -> Callee:
+        """Stage the function, and derive."""
+        primals = self._primals(args)
+        if isinstance(self._inner, Kernel):
+            inner = self._inner.stage(primals, kwargs)
+        else:
+            inner = stage(self._inner, primals, kwargs)
+        return self._derive(inner, primals)
+
+    def signature(self, args: Args, kwargs: Kwargs) -> Signature:
+        """Of the function's arguments: tangents and cotangents have types that follow from it."""
+        return signature(self._primals(args), kwargs)
+
+    def inline(self, args: Args, kwargs: Kwargs) -> Any:
+        """Refuse: derivatives are taken of kernels, from outside."""
+        raise UnsupportedSyntaxError(
+            "a derivative is taken inside a kernel.",
+            at=here(),
+            fix="Take it outside: pass its value to the kernel, or differentiate the whole kernel.",
+        )
+
+    def _primals(self, args: Args) -> Args:
+        if not self._nested_args:
+            return args
+        primals = args[0]
+        assert isinstance(primals, tuple)
+        return primals
+
+
+def _callable(function: object) -> Callable[..., object]:
+    if not callable(function):
+        raise DerivativeArgumentError(
+            f"the derivative of {function!r} was asked for, which is no function.",
+            at=caller(),
+            fix="Give the function, not its value: `pe.grad(f)(x)`, not `pe.grad(f(x))`.",
+        )
+    return function
+
+
+def gradient(
+    function: Callable[..., object], argnums: Argnums, *, with_value: bool, has_aux: bool
+) -> Derivative:
+    """The kernel of `grad` and `value_and_grad`."""
+
+    def derive(inner: Callee, args: Args) -> Callee:
+        wanted = chosen(arguments_of(args), argnums, inner.program.name)
+        wrt = [i for a in wanted for i in a.params]
+        program = value_and_grad_program(inner.program, wrt)
+        count = len(inner.program.body.results)
+        if not with_value and not has_aux:
+            program, count = _without_results(program, count), 0
+        single = isinstance(argnums, int)
+        return Gradient(inner, program, count, wanted, single, with_value, has_aux)
+
+    return Derivative(function, derive)
+
+
+def forward(function: Callable[..., object]) -> Derivative:
+    """The kernel of `jvp`."""
+
+    def derive(inner: Callee, args: Args) -> Callee:
+        dynamic = sum(len(a.params) for a in arguments_of(args))
+        params = inner.program.params
+        wrt = tuple(i for i in range(dynamic) if has_tangent(params[i].type))
+        results = inner.program.body.results
+        floats = tuple(k for k, r in enumerate(results) if has_tangent(r.type))
+        return Forward(inner, jvp_program(inner.program, wrt), len(results), wrt, floats)
+
+    return Derivative(function, derive, nested_args=True)
+
+
+def backward(function: Callable[..., object], *, linear: bool = False) -> Derivative:
+    """The kernel behind `vjp`, and behind `transpose` if the function must be linear."""
+
+    def derive(inner: Callee, args: Args) -> Callee:
+        wanted = arguments_of(args)
+        params = inner.program.params
+        wrt = tuple(
+            i for a in wanted for i in a.params if has_tangent(params[i].type)
+        )  # fmt: skip
+        results = inner.program.body.results
+        if linear:
+            program = transpose_program(inner.program, wrt)
+        else:
+            program = _without_results(vjp_program(inner.program, wrt), len(results))
+        cts = iter(program.params[len(params) :])
+        result_vars = tuple(next(cts) if has_tangent(r.type) else None for r in results)
+        return Backward(inner, program, len(results), wanted, wrt, result_vars)
+
+    return Derivative(function, derive, nested_args=True)
+
+
+def _without_results(program: Program, count: int) -> Program:
+    """`program` without its first `count` results."""
+    return replace(program, body=Block(program.body.bindings, program.body.results[count:]))

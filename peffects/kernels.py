@@ -1,0 +1,160 @@
+"""Kernels: user functions that are staged, compiled and launched when they are called.
+
+A `Kernel` keeps one specialization for each signature (structure and types of the arguments) and,
+where a kernel uses what it captures as it is, for each set of such values.  Arrays and numbers
+that a kernel captures are read again at each call, so they are never stale.  A new size compiles
+nothing.
+
+`Derivative` is a kernel whose program is made from another kernel's program; `ad/` defines which.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from peffects.ir.syntax import Program
+from peffects.staging.ops import run_outside_with
+from peffects.staging.stage import Signature, signature, stage
+from peffects.staging.trace import current
+
+if TYPE_CHECKING:
+    from peffects.compile import Compiled
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+__all__ = ["Callee", "Kernel", "Specialization", "kernel"]
+
+
+class Callee(Protocol):
+    """A program with the way in and out: which arguments it takes, what its results make."""
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+
+    def arguments(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> list[object] | None:
+        """The program's arguments for a call; None if the program does not fit the call."""
+
+    def results(self, outputs: Sequence[object]) -> object:
+        """The value of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """A staged function and its compiled form."""
+
+    callee: Callee
+    compiled: Compiled
+
+
+class Kernel(Generic[P, R]):
+    """What `@kernel` makes of a function: the same function, compiled when it is called.
+
+    Called inside another kernel it becomes part of that kernel.  Thread-safe.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function)
+        self.__pe_function__ = function
+        self._specializations: dict[Signature, list[Specialization]] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Stage and compile if this is new, then run."""
+        if current() is not None:
+            return self.inline(args, kwargs)
+        specialization, values = self.specialize(args, kwargs)
+        return cast(R, specialization.callee.results(specialization.compiled(values)))
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """A kernel among the methods of a class is a method."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        function = self.__pe_function__
+        count = sum(map(len, self._specializations.values()))
+        name = getattr(function, "__qualname__", repr(function))
+        return f"<kernel {name}, {count} specialization{'' if count == 1 else 's'}>"
+
+    def stage(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Callee:
+        """The program for arguments like these, or of these types."""
+        return stage(self.__pe_function__, args, kwargs)
+
+    def inline(self, args: Sequence[object], kwargs: Mapping[str, object]) -> R:
+        """Run as part of the kernel that is being staged."""
+        return self.__pe_function__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def signature(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
+        """What specializations are found by."""
+        return signature(args, kwargs)
+
+    def specialize(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Specialization, list[object]]:
+        """The specialization for a call, and the values of its program's parameters."""
+        key = self.signature(args, kwargs)
+        found = self._find(key, args, kwargs)
+        if found is None:
+            with self._lock:  # the first call of several threads compiles
+                found = self._find(key, args, kwargs) or self._make(key, args, kwargs)
+        return found
+
+    def _find(
+        self, key: Signature, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Specialization, list[object]] | None:
+        for specialization in self._specializations.get(key, ()):
+            values = specialization.callee.arguments(args, kwargs)
+            if values is not None:
+                return specialization, values
+        return None
+
+    def _make(
+        self, key: Signature, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Specialization, list[object]]:
+        from peffects.compile import compile_program
+
+        callee = self.stage(args, kwargs)
+        specialization = Specialization(callee, compile_program(callee.program))
+        values = callee.arguments(args, kwargs)
+        assert values is not None, "a program fits the call that it was staged for"
+        known = self._specializations.get(key, [])
+        self._specializations = {**self._specializations, key: [*known, specialization]}
+        return specialization, values
+
+
+def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Compile a function of arrays and numbers to parallel native code when it is called.
+
+    The body is pointful: `pe.table`, `pe.sum`, `pe.max` and loops over `pe.par` are parallel,
+    `range` loops sequential, `if` on array values a branch.  Inputs may be numpy arrays, anything
+    with `__array_interface__` or DLPack, numbers, and tuples, dicts or dataclasses of them.  The
+    first call with new argument *types* compiles (a second or less, kept on disk); new sizes do
+    not.
+
+    Raises an error with a code, the line and a remedy for what a kernel cannot contain: see
+    `python -m peffects explain`.
+    """
+    return Kernel(function)
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel_of(operation: Callable[..., object]) -> Kernel[..., object]:
+    return Kernel(operation)
+
+
+def _run_outside(
+    operation: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """Run a loop operation where no kernel is being staged: a kernel of its own."""
+    return _kernel_of(operation)(*args, **kwargs)
+
+
+run_outside_with(_run_outside)
