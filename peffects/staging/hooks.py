@@ -93,13 +93,10 @@ class Hooks:
         """`owner.name`; what an object from outside holds is read from outside, too."""
         value = getattr(owner, name)
         trace = current()
-        if (
-            trace is None
-            or is_symbolic(owner)
-            or is_symbolic(value)
-            or not _from_outside(trace, owner)
-        ):
+        if trace is None or is_symbolic(owner) or is_symbolic(value):
             return value
+        if getattr(value, "__self__", None) is owner or not _from_outside(trace, owner):
+            return value  # a method: it is new each time, and what it reads is captured by itself
         inputs = inputs_of(trace)
         return inputs.reach(value, inputs.path_of(owner).then(StepKind.ATTRIBUTE, name))
 

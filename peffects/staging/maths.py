@@ -47,122 +47,122 @@ def _evaluate(primitive: Primitive, *values: Any) -> float | np.generic:
     return result if any(isinstance(value, np.generic) for value in values) else result.item()
 
 
-def exp(x: object) -> object:
+def exp(x: Any) -> Any:
     """The exponential function."""
     return _apply(prims.EXP, x)
 
 
-def expm1(x: object) -> object:
+def expm1(x: Any) -> Any:
     """`exp(x) - 1`, accurate for small x."""
     return _apply(prims.EXPM1, x)
 
 
-def log(x: object) -> object:
+def log(x: Any) -> Any:
     """The natural logarithm; -inf at 0, nan below."""
     return _apply(prims.LOG, x)
 
 
-def log1p(x: object) -> object:
+def log1p(x: Any) -> Any:
     """`log(1 + x)`, accurate for small x."""
     return _apply(prims.LOG1P, x)
 
 
-def sqrt(x: object) -> object:
+def sqrt(x: Any) -> Any:
     """The square root; nan below 0."""
     return _apply(prims.SQRT, x)
 
 
-def sin(x: object) -> object:
+def sin(x: Any) -> Any:
     """The sine."""
     return _apply(prims.SIN, x)
 
 
-def cos(x: object) -> object:
+def cos(x: Any) -> Any:
     """The cosine."""
     return _apply(prims.COS, x)
 
 
-def tan(x: object) -> object:
+def tan(x: Any) -> Any:
     """The tangent."""
     return _apply(prims.TAN, x)
 
 
-def arcsin(x: object) -> object:
+def arcsin(x: Any) -> Any:
     """The inverse sine."""
     return _apply(prims.ARCSIN, x)
 
 
-def arccos(x: object) -> object:
+def arccos(x: Any) -> Any:
     """The inverse cosine."""
     return _apply(prims.ARCCOS, x)
 
 
-def arctan(x: object) -> object:
+def arctan(x: Any) -> Any:
     """The inverse tangent."""
     return _apply(prims.ARCTAN, x)
 
 
-def arctan2(y: object, x: object) -> object:
+def arctan2(y: Any, x: Any) -> Any:
     """The angle of the point (x, y)."""
     return _apply(prims.ARCTAN2, y, x)
 
 
-def sinh(x: object) -> object:
+def sinh(x: Any) -> Any:
     """The hyperbolic sine."""
     return _apply(prims.SINH, x)
 
 
-def cosh(x: object) -> object:
+def cosh(x: Any) -> Any:
     """The hyperbolic cosine."""
     return _apply(prims.COSH, x)
 
 
-def tanh(x: object) -> object:
+def tanh(x: Any) -> Any:
     """The hyperbolic tangent."""
     return _apply(prims.TANH, x)
 
 
-def erf(x: object) -> object:
+def erf(x: Any) -> Any:
     """The error function."""
     return _apply(prims.ERF, x)
 
 
-def lgamma(x: object) -> object:
+def lgamma(x: Any) -> Any:
     """The logarithm of the absolute value of the gamma function."""
     return _apply(prims.LGAMMA, x)
 
 
-def floor(x: object) -> object:
+def floor(x: Any) -> Any:
     """The largest whole number not above x, as a float."""
     return _apply(prims.FLOOR, x)
 
 
-def ceil(x: object) -> object:
+def ceil(x: Any) -> Any:
     """The smallest whole number not below x, as a float."""
     return _apply(prims.CEIL, x)
 
 
-def trunc(x: object) -> object:
+def trunc(x: Any) -> Any:
     """X without its fraction, as a float."""
     return _apply(prims.TRUNC, x)
 
 
-def isfinite(x: object) -> object:
+def isfinite(x: Any) -> Any:
     """Whether x is neither infinite nor nan."""
     return float_test(prims.IS_FINITE, x) if is_symbolic(x) else bool(np.isfinite(x))  # type: ignore[call-overload]
 
 
-def isnan(x: object) -> object:
+def isnan(x: Any) -> Any:
     """Whether x is nan."""
     return float_test(prims.IS_NAN, x) if is_symbolic(x) else bool(np.isnan(x))  # type: ignore[call-overload]
 
 
-def maximum(x: object, y: object) -> object:
+def maximum(x: Any, y: Any) -> Any:
     """The larger of two numbers; nan if one is nan."""
     return _binary(prims.MAX, x, y)
 
 
-def minimum(x: object, y: object) -> object:
+def minimum(x: Any, y: Any) -> Any:
     """The smaller of two numbers; nan if one is nan."""
     return _binary(prims.MIN, x, y)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as prims
@@ -73,7 +73,7 @@ def _loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
 
 
 @_loop_operation
-def table(function: object, *, over: object = None) -> object:
+def table(function: object, *, over: object = None) -> Any:
     """The table of `function(i)` for all indices i; a tuple of results gives a tuple of tables.
 
     The index sets are those of the axes that the indices are used on, or given by `over`: an int, a
@@ -130,43 +130,43 @@ def _check_not_empty(operation: str, binders: Sequence[Var]) -> None:
 
 
 @_loop_operation
-def sum(function: object, *, over: object = None) -> object:
+def sum(function: object, *, over: object = None) -> Any:
     """The sum of `function(i)` over all indices i; 0 if there are none."""
     return _reduce("sum", Monoid.ADD, function, over)
 
 
 @_loop_operation
-def prod(function: object, *, over: object = None) -> object:
+def prod(function: object, *, over: object = None) -> Any:
     """The product of `function(i)` over all indices i; 1 if there are none."""
     return _reduce("prod", Monoid.MUL, function, over)
 
 
 @_loop_operation
-def max(function: object, *, over: object = None) -> object:
+def max(function: object, *, over: object = None) -> Any:
     """The largest `function(i)`; ValueRangeError if there are no indices."""
     return _reduce("max", Monoid.MAX, function, over)
 
 
 @_loop_operation
-def min(function: object, *, over: object = None) -> object:
+def min(function: object, *, over: object = None) -> Any:
     """The smallest `function(i)`; ValueRangeError if there are no indices."""
     return _reduce("min", Monoid.MIN, function, over)
 
 
 @_loop_operation
-def any(function: object, *, over: object = None) -> object:
+def any(function: object, *, over: object = None) -> Any:
     """Whether `function(i)` holds for some index i."""
     return _reduce("any", Monoid.OR, function, over)
 
 
 @_loop_operation
-def all(function: object, *, over: object = None) -> object:
+def all(function: object, *, over: object = None) -> Any:
     """Whether `function(i)` holds for every index i."""
     return _reduce("all", Monoid.AND, function, over)
 
 
 @_loop_operation
-def mean(function: object, *, over: object = None) -> object:
+def mean(function: object, *, over: object = None) -> Any:
     """The mean of `function(i)` over all indices i; nan if there are none."""
     function, over = _elements(function, over)
     with trace_body("mean", function, over) as body:
@@ -199,7 +199,7 @@ def _materialized(operation: str, function: object, over: object) -> TableTracer
 
 
 @_loop_operation
-def logsumexp(function: object, *, over: object = None) -> object:
+def logsumexp(function: object, *, over: object = None) -> Any:
     """`log(sum(exp(function(i))))`, without overflow; -inf if there are no indices."""
     values = _materialized("logsumexp", function, over)
     sets = values.index_sets
@@ -230,13 +230,13 @@ def _first(operation: str, monoid: Monoid, function: object, over: object) -> ob
 
 
 @_loop_operation
-def argmin(function: object, *, over: object = None) -> object:
+def argmin(function: object, *, over: object = None) -> Any:
     """The first index at which `function(i)` is smallest, as an int."""
     return _first("argmin", Monoid.MIN, function, over)
 
 
 @_loop_operation
-def argmax(function: object, *, over: object = None) -> object:
+def argmax(function: object, *, over: object = None) -> Any:
     """The first index at which `function(i)` is largest, as an int."""
     return _first("argmax", Monoid.MAX, function, over)
 
@@ -308,7 +308,7 @@ def accumulator(*over: object, dtype: object = float, op: str = "add") -> Accumu
     return AccumulatorTracer(staging().accumulator(Var("acc", held)), "acc")
 
 
-def unchecked(value: object) -> object:
+def unchecked(value: Any) -> Any:
     """`value`, a table or accumulator, without tests of indices: wrong ones corrupt memory."""
     if not is_symbolic(value) and current() is None:
         return value
@@ -320,14 +320,14 @@ def unchecked(value: object) -> object:
 # --- values --------------------------------------------------------------------------------------
 
 
-def where(condition: object, then: object, orelse: object) -> object:
+def where(condition: object, then: Any, orelse: Any) -> Any:
     """`then` if `condition` else `orelse`, numbers all three; both are computed."""
     if is_symbolic(condition) or is_symbolic(then) or is_symbolic(orelse):
         return select(condition, then, orelse)
     return then if condition else orelse
 
 
-def stop_gradient(value: object) -> object:
+def stop_gradient(value: Any) -> Any:
     """`value`, number, table or nested, as a constant for derivatives."""
     return map_leaves(_stopped, value)
 
