@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
@@ -23,17 +23,16 @@ __all__ = [
     "convert",
     "floor",
     "floordiv",
-    "integer_power",
     "lgamma",
     "maximum",
     "minimum",
     "mod",
-    "real_floordiv",
-    "real_mod",
     "select",
     "shift_left",
     "shift_right",
+    "signed_power",
     "trunc",
+    "unsigned_power",
 ]
 
 _Builder = ir.IRBuilder
@@ -54,13 +53,12 @@ def select(typingctx: object, condition: types.Type, x: types.Type, y: types.Typ
 
 
 def _extremum(symbol: str) -> Callable[[_Builder, types.Type, ir.Value, ir.Value], ir.Value]:
-    """The smaller or larger one: a NaN if there is one, else the first of two equal ones."""
+    """The smaller or larger one: a NaN if there is one, else the second of two equal ones."""
 
     def emit(builder: _Builder, t: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
         if isinstance(t, types.Float):
-            beyond = builder.fcmp_ordered(symbol, b, a)
-            chosen = builder.select(beyond, b, a)
-            return builder.select(builder.fcmp_unordered("uno", b, b), b, chosen)
+            chosen = builder.select(builder.fcmp_ordered(symbol, a, b), a, b)
+            return builder.select(builder.fcmp_unordered("uno", a, a), a, chosen)
         signed = isinstance(t, types.Integer) and t.signed
         compare = builder.icmp_signed if signed else builder.icmp_unsigned
         return builder.select(compare(symbol, b, a), b, a)
@@ -73,7 +71,7 @@ _smaller, _larger = _extremum("<"), _extremum(">")
 
 @intrinsic
 def minimum(typingctx: object, a: types.Type, b: types.Type) -> Any:
-    """numpy's `minimum` of two numbers of one type."""
+    """As numpy's `minimum` of two numbers of one type."""
     if a != b:
         return None
     return a(a, b), lambda context, builder, signature, args: _smaller(builder, a, *args)
@@ -81,7 +79,7 @@ def minimum(typingctx: object, a: types.Type, b: types.Type) -> Any:
 
 @intrinsic
 def maximum(typingctx: object, a: types.Type, b: types.Type) -> Any:
-    """numpy's `maximum` of two numbers of one type."""
+    """As numpy's `maximum` of two numbers of one type."""
     if a != b:
         return None
     return a(a, b), lambda context, builder, signature, args: _larger(builder, a, *args)
@@ -131,7 +129,7 @@ def _shift(builder: _Builder, t: types.Integer, left: bool, a: ir.Value, b: ir.V
 
 @intrinsic
 def shift_left(typingctx: object, a: types.Type, b: types.Type) -> Any:
-    """numpy's `a << b`."""
+    """As numpy's `a << b`."""
     if a != b or not isinstance(a, types.Integer):
         return None
     return a(a, b), lambda context, builder, signature, args: _shift(builder, a, True, *args)
@@ -139,7 +137,7 @@ def shift_left(typingctx: object, a: types.Type, b: types.Type) -> Any:
 
 @intrinsic
 def shift_right(typingctx: object, a: types.Type, b: types.Type) -> Any:
-    """numpy's `a >> b`."""
+    """As numpy's `a >> b`."""
     if a != b or not isinstance(a, types.Integer):
         return None
     return a(a, b), lambda context, builder, signature, args: _shift(builder, a, False, *args)
@@ -178,10 +176,12 @@ def _to_integer(builder: _Builder, x: ir.Value, bits: int, signed: bool) -> ir.V
 
 @intrinsic
 def convert(typingctx: object, target: types.Type, x: types.Type) -> Any:
-    """`convert(i32, x)`: numpy's `x.astype(int32)` of a float."""
+    """`convert(i32, x)`: As numpy's `x.astype(int32)` of a float."""
     if not (isinstance(target, types.NumberClass) and isinstance(x, types.Float)):
         return None
     result = target.instance_type
+    if not isinstance(result, types.Integer):
+        return None
 
     def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
         return _to_integer(builder, args[1], result.bitwidth, result.signed)
@@ -189,74 +189,115 @@ def convert(typingctx: object, target: types.Type, x: types.Type) -> Any:
     return result(target, x), codegen
 
 
+# --- division ---------------------------------------------------------------------------------
+
+
+def _divide(
+    builder: _Builder, t: types.Integer, a: ir.Value, b: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Quotient and rest, rounded down; by zero: 0 and 0.
+
+    The processor traps on a division by zero and of the smallest integer by -1, so both are replaced
+    by a division by 1.
+    """
+    zero, one = b.type(0), b.type(1)
+    by_zero = builder.icmp_unsigned("==", b, zero)
+    if not t.signed:
+        safe = builder.select(by_zero, one, b)
+        quotient = builder.select(by_zero, zero, builder.udiv(a, safe))
+        return quotient, builder.urem(a, safe)
+    by_minus_one = builder.icmp_signed("==", b, b.type(-1))
+    safe = builder.select(builder.or_(by_zero, by_minus_one), one, b)
+    quotient, rest = builder.sdiv(a, safe), builder.srem(a, safe)
+    opposite = builder.icmp_signed("<", builder.xor(rest, safe), zero)
+    down = builder.and_(builder.icmp_signed("!=", rest, zero), opposite)
+    quotient = builder.select(down, builder.sub(quotient, one), quotient)
+    rest = builder.select(down, builder.add(rest, safe), rest)
+    quotient = builder.select(by_minus_one, builder.sub(zero, a), quotient)
+    return builder.select(by_zero, zero, quotient), rest
+
+
+def _divide_floats(
+    builder: _Builder, t: types.Float, a: ir.Value, b: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Quotient and rest by numpy's algorithm: the quotient is made to fit the exact rest."""
+    zero, one, half = b.type(0.0), b.type(1.0), b.type(0.5)
+
+    def unary(name: str, *args: ir.Value) -> ir.Value:
+        kind = ir.FunctionType(b.type, [arg.type for arg in args])
+        symbol = f"llvm.{name}.f{t.bitwidth}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
+
+    rest, ratio = builder.frem(a, b), builder.fdiv(a, b)
+    quotient = builder.fdiv(builder.fsub(a, rest), b)
+    opposite = builder.xor(
+        builder.fcmp_ordered("<", b, zero), builder.fcmp_ordered("<", rest, zero)
+    )
+    down = builder.and_(builder.fcmp_unordered("!=", rest, zero), opposite)
+    quotient = builder.select(down, builder.fsub(quotient, one), quotient)
+    whole = unary("floor", quotient)
+    low = builder.fcmp_ordered(">", builder.fsub(quotient, whole), half)
+    whole = builder.select(low, builder.fadd(whole, one), whole)
+    vanishes = builder.fcmp_ordered("==", quotient, zero)
+    whole = builder.select(vanishes, unary("copysign", zero, ratio), whole)
+    exact = builder.fcmp_ordered("==", rest, zero)
+    rest = builder.select(down, builder.fadd(rest, b), rest)
+    rest = builder.select(exact, unary("copysign", zero, b), rest)
+    return builder.select(builder.fcmp_ordered("==", b, zero), ratio, whole), rest
+
+
+def _division(which: int, a: types.Type, b: types.Type) -> Any:
+    if a != b:
+        return None
+
+    def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
+        if isinstance(a, types.Integer):
+            return _divide(builder, a, *args)[which]
+        return _divide_floats(builder, cast(types.Float, a), *args)[which]
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def floordiv(typingctx: object, a: types.Type, b: types.Type) -> Any:
+    """The floor of a / b, as numpy has it."""
+    return _division(0, a, b)
+
+
+@intrinsic
+def mod(typingctx: object, a: types.Type, b: types.Type) -> Any:
+    """The rest of `floordiv`, with the sign of b."""
+    return _division(1, a, b)
+
+
 # --- functions --------------------------------------------------------------------------------
 
 
 @register_jitable
-def floordiv(a: Any, b: Any) -> Any:
-    """Integer division towards minus infinity; by zero: 0."""
-    if b == 0:
-        return a * 0
-    if b == -1:  # the smallest integer has no opposite: the processor would trap
-        return -a
-    return a // b
-
-
-@register_jitable
-def mod(a: Any, b: Any) -> Any:
-    """The rest of `floordiv`, with the sign of b; by zero: 0."""
-    if b == 0 or b == -1:
-        return a * 0
-    return a % b
-
-
-@register_jitable
-def real_floordiv(a: Any, b: Any) -> Any:
-    """The floor of a / b as numpy computes it, from the rest, so that it fits to `real_mod`."""
-    if b == 0.0:
-        return a / b
-    rest = math.fmod(a, b)
-    quotient = (a - rest) / b
-    if rest != 0.0 and (b < 0.0) != (rest < 0.0):
-        quotient -= 1.0
-    if quotient == 0.0:
-        return math.copysign(0.0, a / b)
-    whole = math.floor(quotient) * 1.0 if abs(quotient) < 1e15 else quotient
-    return whole + 1.0 if quotient - whole > 0.5 else whole
-
-
-@register_jitable
-def real_mod(a: Any, b: Any) -> Any:
-    """The rest of `real_floordiv`, with the sign of b."""
-    rest = math.fmod(a, b)
-    if b == 0.0:
-        return rest
-    if rest == 0.0:
-        return math.copysign(0.0, b)
-    return rest + b if (b < 0.0) != (rest < 0.0) else rest
-
-
-@register_jitable
-def integer_power(a: Any, b: Any) -> Any:
-    """`a ** b` by squaring, modulo the width; for a negative b, the integral part."""
-    result = a * 0 + 1
-    if b < 0:
-        if a == 1:
-            return result
-        if a == -1:
-            return result if b % 2 == 0 else -result
-        return result * 0
-    while b > 0:
+def unsigned_power(a: int, b: int) -> int:
+    """`a ** b` by squaring, modulo 2**64; the bits of `b` are those of an unsigned number."""
+    result = 1
+    while b != 0:
         if b & 1:
             result = result * a
         a = a * a
-        b = b >> 1
+        b = (b >> 1) & 0x7FFF_FFFF_FFFF_FFFF
     return result
 
 
-@njit(inline="never")
+@register_jitable
+def signed_power(a: int, b: int) -> int:
+    """`a ** b` modulo 2**64; for a negative b, the integral part."""
+    if b >= 0:
+        return unsigned_power(a, b)
+    if a == 1 or a == -1:
+        return a if b & 1 else 1
+    return 0
+
+
+@register_jitable
 def lgamma(x: float) -> float:
     """The logarithm of the absolute gamma function; inf at its poles."""
-    if math.isinf(x) or (x <= 0.0 and x == math.floor(x)):
+    if math.isinf(x) or (x <= 0.0 and x == floor(x)):
         return math.inf
     return math.lgamma(x)

@@ -1,8 +1,8 @@
 """Each primitive as an expression of generated source.
 
 A rule is a function of the type of its operands and of their texts, each of which it uses once.
-Texts are atoms or in parentheses.  numba computes narrow integers in 64 bits: `emit_cpu.py` converts
-results back, so rules need not.
+Texts are atoms or in parentheses.  numba computes narrow integers in 64 bits: `emit_cpu.py`
+converts results back, so rules need not.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ for _op, _sign in [
 for _op, _function in [
     (p.MIN, "minimum"), (p.MAX, "maximum"), (p.SELECT, "select"), (p.ABS, "abs"),
     (p.SHIFT_LEFT, "shift_left"), (p.SHIFT_RIGHT, "shift_right"),
-    (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"), (p.LGAMMA, "lgamma"),
+    (p.FLOORDIV, "floordiv"), (p.MOD, "mod"),
+    (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"),
     (p.SQRT, "math.sqrt"), (p.EXP, "math.exp"), (p.EXPM1, "math.expm1"), (p.LOG, "math.log"),
     (p.LOG1P, "math.log1p"), (p.SIN, "math.sin"), (p.COS, "math.cos"), (p.TAN, "math.tan"),
     (p.ARCSIN, "math.asin"), (p.ARCCOS, "math.acos"), (p.ARCTAN, "math.atan"),
     (p.ARCTAN2, "math.atan2"), (p.SINH, "math.sinh"), (p.COSH, "math.cosh"),
-    (p.TANH, "math.tanh"), (p.ERF, "math.erf"),
+    (p.TANH, "math.tanh"),
     (p.IS_FINITE, "math.isfinite"), (p.IS_NAN, "math.isnan"),
 ]:  # fmt: skip
     _call(_op, _function)
@@ -79,22 +80,24 @@ def neg_emit(t: Scalar, x: str) -> str:
     return f"({t}(0) - {x})" if t.name[0] == "u" else f"(-{x})"
 
 
-@emit_rules.register(p.FLOORDIV)
-def floordiv_emit(t: Scalar, x: str, y: str) -> str:
-    """Signs and division by zero as numpy has them."""
-    return f"{'real_' if t.is_float else ''}floordiv({x}, {y})"
-
-
-@emit_rules.register(p.MOD)
-def mod_emit(t: Scalar, x: str, y: str) -> str:
-    """Signs and division by zero as numpy has them."""
-    return f"{'real_' if t.is_float else ''}mod({x}, {y})"
-
-
 @emit_rules.register(p.POW)
 def pow_emit(t: Scalar, x: str, y: str) -> str:
-    """Integers by squaring."""
-    return f"({x} ** {y})" if t.is_float else f"integer_power({x}, {y})"
+    """Integers by squaring, in 64 bits."""
+    if t.is_float:
+        return f"({x} ** {y})"
+    return f"{'un' if t.name[0] == 'u' else ''}signed_power(i64({x}), i64({y}))"
+
+
+@emit_rules.register(p.ERF)
+def erf_emit(t: Scalar, x: str) -> str:
+    """Computed in f64, as the evaluator does."""
+    return f"math.erf(f64({x}))"
+
+
+@emit_rules.register(p.LGAMMA)
+def lgamma_emit(t: Scalar, x: str) -> str:
+    """Computed in f64, as the evaluator does."""
+    return f"lgamma(f64({x}))"
 
 
 @emit_rules.register(p.ORDINAL, p.STOP_GRADIENT)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from peffects.codegen.loop_ir import (
-    CHUNK,
     START,
     STOP,
     Apply,
@@ -72,7 +71,6 @@ from peffects.ir.syntax import (
     Block,
     Fold,
     For,
-    Idx,
     Index,
     Lit,
     Monoid,

@@ -136,9 +136,7 @@ class BlockLowering:
 
     def bind(self, var: Var, value: Value) -> None:
         """Set the value of `var`; an expression that is used once, nearby, is not stored."""
-        if isinstance(value, Place | Target | Local | Lit):
-            self.scope.values[var] = value
-        elif var in self.scope.facts.used_once_nearby and size_of_tree(value) <= _LARGEST_TREE:
+        if isinstance(value, Place | Target | Local | Lit) or (var in self.scope.facts.used_once_nearby and size_of_tree(value) <= _LARGEST_TREE):
             self.scope.values[var] = value
         else:
             self.scope.values[var] = self.k.assign(var.name, value)

@@ -50,7 +50,7 @@ INPUT = 0
 """The kernel number of what is in the frame before the first stage: arguments and sizes."""
 
 _RESERVED = frozenset(
-    "chunk frame start stop row strip load store inf nan math abs min max range".split()
+    ["chunk", "frame", "start", "stop", "row", "strip", "load", "store", "inf", "nan", "math", "abs", "min", "max", "range"]
 )
 _RESERVED_PATTERN = re.compile(r"(load|store|get|set)_|[fiu]\d+$")
 _NOT_A_NAME = re.compile(r"\W+", re.ASCII)

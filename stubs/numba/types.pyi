@@ -4,10 +4,16 @@ class Signature:
 class Type:
     def __call__(self, *args: Type) -> Signature: ...
 
-class Float(Type): ...
+class Number(Type):
+    bitwidth: int
 
-class Integer(Type):
+class Float(Number): ...
+
+class Integer(Number):
     signed: bool
+
+class NumberClass(Type):
+    instance_type: Type
 
 boolean: Type
 int64: Type
