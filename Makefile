@@ -11,7 +11,7 @@ CODE := peffects tests examples benchmarks
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: $(VENV)/.installed  ## train a mixture of experts on handwritten digits
+demo: $(VENV)/.installed-plot  ## fit a mixture of Gaussians to handwritten digits
 	$(BIN)/python examples/digits_mixture.py
 
 test: $(VENV)/.installed-test  ## all tests, doctests, examples and README snippets
@@ -55,10 +55,14 @@ $(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
 	$(INSTALL) .
 	touch $@
 
+$(VENV)/.installed-plot: setup.cfg pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[plot]'
+	touch $(VENV)/.installed $@
+
 $(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[test]'
 	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-dev: setup.cfg pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[dev]'
-	touch $(VENV)/.installed $(VENV)/.installed-test $@
+	touch $(VENV)/.installed $(VENV)/.installed-plot $(VENV)/.installed-test $@

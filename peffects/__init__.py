@@ -1,3 +1,286 @@
-"""Typed effects, parallel loops, compiled kernels and derivatives of all of them."""
+"""Typed effects, parallel loops, compiled kernels, and derivatives of all of them.
+
+Effects and handlers: `effectful`, `handle`, `run`, `pfor`; the standard effects are in
+`peffects.handlers`.  Kernels: `kernel`, `table`, `sum`, `par`, `accumulator`.  Derivatives: `grad`,
+`vjp`, `jvp`.  A look inside: `explain`.  Names are loaded when they are first used, so importing
+peffects costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
+    from peffects.ad.check_grads import check_grads
+    from peffects.clauses import final, multi
+    from peffects.codegen.driver import set_threads, threads
+    from peffects.codegen.launcher import launch_options
+    from peffects.effects import Eff, Effect, Operation, Par, effectful, once
+    from peffects.errors import PeffectsError
+    from peffects.explanation import explain
+    from peffects.handler import (
+        BasicHandler,
+        CollectHandler,
+        Handler,
+        ParHandler,
+        SplitHandler,
+        handle,
+        handler,
+    )
+    from peffects.handlers.throw import Err, Ok
+    from peffects.kernels import Kernel, kernel
+    from peffects.loops import Loop
+    from peffects.parallel.index_set import Fin, Idx
+    from peffects.parallel.pfor import pfor
+    from peffects.parallel.running import run
+    from peffects.parallel.table import Table
+    from peffects.resumption import Resumption
+    from peffects.staging.maths import (
+        arccos,
+        arcsin,
+        arctan,
+        arctan2,
+        ceil,
+        cos,
+        cosh,
+        erf,
+        exp,
+        expm1,
+        floor,
+        isfinite,
+        isnan,
+        lgamma,
+        log,
+        log1p,
+        maximum,
+        minimum,
+        sin,
+        sinh,
+        sqrt,
+        tan,
+        tanh,
+        trunc,
+    )
+    from peffects.staging.ops import (
+        accumulator,
+        all,
+        any,
+        argmax,
+        argmin,
+        each,
+        logsumexp,
+        max,
+        mean,
+        min,
+        par,
+        prod,
+        stop_gradient,
+        sum,
+        table,
+        unchecked,
+        where,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BasicHandler",
+    "CollectHandler",
+    "Eff",
+    "Effect",
+    "Err",
+    "Fin",
+    "Handler",
+    "Idx",
+    "Kernel",
+    "Loop",
+    "Ok",
+    "Operation",
+    "Par",
+    "ParHandler",
+    "PeffectsError",
+    "Resumption",
+    "SplitHandler",
+    "Table",
+    "accumulator",
+    "all",
+    "any",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "arctan2",
+    "argmax",
+    "argmin",
+    "ceil",
+    "check_grads",
+    "cos",
+    "cosh",
+    "each",
+    "effectful",
+    "erf",
+    "exp",
+    "explain",
+    "expm1",
+    "final",
+    "floor",
+    "grad",
+    "handle",
+    "handler",
+    "hvp",
+    "isfinite",
+    "isnan",
+    "jvp",
+    "kernel",
+    "launch_options",
+    "lgamma",
+    "linearize",
+    "log",
+    "log1p",
+    "logsumexp",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "multi",
+    "once",
+    "par",
+    "pfor",
+    "prod",
+    "run",
+    "set_threads",
+    "sin",
+    "sinh",
+    "sqrt",
+    "stop_gradient",
+    "sum",
+    "table",
+    "tan",
+    "tanh",
+    "threads",
+    "transpose",
+    "trunc",
+    "unchecked",
+    "value_and_grad",
+    "vjp",
+    "where",
+]
+
+_HOMES = {
+    "ad.api": (
+        "grad",
+        "hvp",
+        "jvp",
+        "linearize",
+        "transpose",
+        "value_and_grad",
+        "vjp",
+    ),
+    "ad.check_grads": ("check_grads",),
+    "clauses": (
+        "final",
+        "multi",
+    ),
+    "codegen.driver": (
+        "set_threads",
+        "threads",
+    ),
+    "codegen.launcher": ("launch_options",),
+    "effects": (
+        "Eff",
+        "Effect",
+        "Operation",
+        "Par",
+        "effectful",
+        "once",
+    ),
+    "errors": ("PeffectsError",),
+    "explanation": ("explain",),
+    "handler": (
+        "BasicHandler",
+        "CollectHandler",
+        "Handler",
+        "ParHandler",
+        "SplitHandler",
+        "handle",
+        "handler",
+    ),
+    "handlers.throw": (
+        "Err",
+        "Ok",
+    ),
+    "kernels": (
+        "Kernel",
+        "kernel",
+    ),
+    "loops": ("Loop",),
+    "parallel.index_set": (
+        "Fin",
+        "Idx",
+    ),
+    "parallel.pfor": ("pfor",),
+    "parallel.running": ("run",),
+    "parallel.table": ("Table",),
+    "resumption": ("Resumption",),
+    "staging.maths": (
+        "arccos",
+        "arcsin",
+        "arctan",
+        "arctan2",
+        "ceil",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "expm1",
+        "floor",
+        "isfinite",
+        "isnan",
+        "lgamma",
+        "log",
+        "log1p",
+        "maximum",
+        "minimum",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "trunc",
+    ),
+    "staging.ops": (
+        "accumulator",
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "each",
+        "logsumexp",
+        "max",
+        "mean",
+        "min",
+        "par",
+        "prod",
+        "stop_gradient",
+        "sum",
+        "table",
+        "unchecked",
+        "where",
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home, the first time that it is used."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(importlib.import_module(f"peffects.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'peffects' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +40,9 @@ class Compiled:
         """
         program = self.optimized
         args = [_argument(var, value) for var, value in zip(program.params, values, strict=True)]
-        shapes = [np.shape(arg) for arg in args]  # type: ignore[arg-type]
+        shapes = [np.shape(arg) for arg in args]
         scalars = {
-            var: int(arg)  # type: ignore[call-overload]
+            var: int(arg)
             for var, arg in zip(program.params, args, strict=True)
             if isinstance(var.type, Scalar) and var.type.is_integer
         }
@@ -57,7 +58,7 @@ def compile_program(program: Program) -> Compiled:
     return Compiled(program, optimized, lowered, Executable(lowered.loop_program, module))
 
 
-def _argument(var: Var, value: object) -> object:
+def _argument(var: Var, value: Any) -> Any:
     """`value` as kernels take it: C contiguous, in native byte order; a scalar as it is."""
     if isinstance(var.type, Table):
         array: NDArray[np.generic] = np.ascontiguousarray(value, dtype=var.type.elem.dtype)

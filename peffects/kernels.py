@@ -62,7 +62,7 @@ class Kernel(Generic[P, R]):
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())  # attributes stay its own
         self.__pe_function__ = function
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._lock = threading.RLock()
@@ -79,9 +79,8 @@ class Kernel(Generic[P, R]):
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
-        function = self.__pe_function__
         count = sum(map(len, self._specializations.values()))
-        name = getattr(function, "__qualname__", repr(function))
+        name = getattr(self, "__qualname__", "of a callable")
         return f"<kernel {name}, {count} specialization{'' if count == 1 else 's'}>"
 
     def stage(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Callee:

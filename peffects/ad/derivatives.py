@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,6 +225,7 @@ class Derivative(Kernel[..., Any]):
         nested_args: bool = False,
     ) -> None:
         super().__init__(_callable(function))
+        self.__pe_function__ = _inside_a_kernel
         self._inner = function
         self._derive = derive
         self._nested_args = nested_args  # called with (arguments, more) instead of arguments
@@ -242,20 +243,21 @@ class Derivative(Kernel[..., Any]):
         """Of the function's arguments: tangents and cotangents have types that follow from it."""
         return signature(self._primals(args), kwargs)
 
-    def inline(self, args: Args, kwargs: Kwargs) -> Any:
-        """Refuse: derivatives are taken of kernels, from outside."""
-        raise UnsupportedSyntaxError(
-            "a derivative is taken inside a kernel.",
-            at=here(),
-            fix="Take it outside: pass its value to the kernel, or differentiate the whole kernel.",
-        )
-
     def _primals(self, args: Args) -> Args:
         if not self._nested_args:
             return args
         primals = args[0]
         assert isinstance(primals, tuple)
         return primals
+
+
+def _inside_a_kernel(*args: object, **kwargs: object) -> NoReturn:
+    """Stands for a derivative in a kernel that is being staged: refuses."""
+    raise UnsupportedSyntaxError(
+        "a derivative is taken inside a kernel.",
+        at=here(),
+        fix="Take it outside: pass its value to the kernel, or differentiate the whole kernel.",
+    )
 
 
 def _callable(function: object) -> Callable[..., object]:

@@ -1,0 +1,274 @@
+"""The derivative API on kernels: values, structures, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import peffects as pe
+from peffects.errors import (
+    DerivativeArgumentError,
+    GradientMismatchError,
+    IndexSetMismatchError,
+    LinearityError,
+    NotDifferentiableError,
+    UnsupportedSyntaxError,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=5)
+A, B = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
+
+
+@pe.kernel
+def dot(x: Any, y: Any) -> Any:
+    return pe.sum(lambda i: x[i] * y[i])
+
+
+@pe.kernel
+def matmul(a: Any, b: Any) -> Any:
+    return pe.table(lambda i, j: pe.sum(lambda k: a[i, k] * b[k, j]))
+
+
+@pe.kernel
+def cube(x: Any) -> Any:
+    return x * x * x
+
+
+def test_gradient_of_a_dot_product() -> None:
+    np.testing.assert_array_equal(pe.grad(dot)(X, 2 * X), 2 * X)
+    np.testing.assert_array_equal(pe.grad(dot, 1)(X, 2 * X), X)
+    np.testing.assert_array_equal(pe.grad(dot, -1)(X, 2 * X), X)
+
+
+def test_a_tuple_of_argnums_gives_a_tuple() -> None:
+    left, right = pe.grad(dot, (0, 1))(X, 2 * X)
+    np.testing.assert_array_equal(left, 2 * X)
+    np.testing.assert_array_equal(right, X)
+
+
+def test_value_and_gradient() -> None:
+    value, gradient = pe.value_and_grad(dot)(X, X)
+    assert value == pytest.approx(X @ X, rel=1e-14)
+    np.testing.assert_array_equal(gradient, X)
+
+
+def test_gradients_of_numbers_nest() -> None:
+    assert pe.grad(cube)(2.0) == 12.0
+    assert pe.grad(pe.grad(cube))(2.0) == 12.0
+    assert pe.grad(pe.grad(pe.grad(cube)))(2.0) == 6.0
+
+
+def test_a_plain_function_will_do() -> None:
+    assert pe.grad(lambda x: x * x + x)(3.0) == 7.0
+
+
+def test_aux_is_passed_through() -> None:
+    def loss(x: Any) -> Any:
+        return pe.sum(lambda i: x[i] ** 2), {"first": x[0]}
+
+    (value, aux), gradient = pe.value_and_grad(loss, has_aux=True)(X)
+    assert value == pytest.approx(X @ X)
+    assert aux == {"first": X[0]}
+    np.testing.assert_array_equal(gradient, 2 * X)
+
+
+@dataclass
+class Layer:
+    weight: Any
+    bias: Any
+
+
+def test_gradients_have_the_structure_of_their_argument() -> None:
+    def loss(layers: Any, x: Any) -> Any:
+        first = layers["hidden"]
+        y = pe.table(lambda i: first.bias[i] + pe.sum(lambda j: first.weight[i, j] * x[j]))
+        return pe.sum(lambda i: y[i] * layers["out"][i])
+
+    layer = Layer(RNG.normal(size=(2, 5)), RNG.normal(size=2))
+    out = RNG.normal(size=2)
+    gradient = pe.grad(loss)({"hidden": layer, "out": out}, X)
+    assert isinstance(gradient["hidden"], Layer)
+    np.testing.assert_allclose(gradient["hidden"].weight, np.outer(out, X), rtol=1e-14)
+    np.testing.assert_array_equal(gradient["hidden"].bias, out)
+    np.testing.assert_allclose(gradient["out"], layer.weight @ X + layer.bias, rtol=1e-14)
+
+
+def test_forward_mode() -> None:
+    value, tangent = pe.jvp(matmul, (A, B), (np.ones_like(A), np.zeros_like(B)))
+    np.testing.assert_allclose(value, A @ B, rtol=1e-14)
+    np.testing.assert_allclose(tangent, np.ones_like(A) @ B, rtol=1e-14)
+
+
+def test_reverse_mode() -> None:
+    value, pullback = pe.vjp(matmul, A, B)
+    np.testing.assert_allclose(value, A @ B, rtol=1e-14)
+    ct = RNG.normal(size=value.shape)
+    ct_a, ct_b = pullback(ct)
+    np.testing.assert_allclose(ct_a, ct @ B.T, rtol=1e-13)
+    np.testing.assert_allclose(ct_b, A.T @ ct, rtol=1e-13)
+
+
+def test_a_pullback_keeps_its_arguments() -> None:
+    """Warp 1350: x^2 recorded at x = 3, x set to 5 before the backward pass: 6, not 10."""
+    x = np.array([3.0])
+    _, pullback = pe.vjp(lambda x: pe.table(lambda i: x[i] * x[i]), x)
+    x[0] = 5.0
+    assert pullback(np.array([1.0]))[0] == [6.0]
+
+
+def test_integers_have_no_cotangent() -> None:
+    def scaled(x: Any, n: Any) -> Any:
+        return x * n
+
+    value, pullback = pe.vjp(scaled, 1.5, 4)
+    assert value == 6.0
+    assert pullback(1.0) == (4.0, None)
+
+
+def test_linearize() -> None:
+    value, derivative = pe.linearize(cube, 2.0)
+    assert value == 8.0
+    assert derivative(1.0) == 12.0
+    assert derivative(0.5) == 6.0
+
+
+def test_transpose_of_a_linear_function() -> None:
+    weights = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+    def apply(x: Any) -> Any:
+        return pe.table(lambda i: pe.sum(lambda j: weights[i, j] * x[j]))
+
+    transposed = pe.transpose(apply, np.zeros(2))
+    np.testing.assert_array_equal(transposed(np.array([1.0, 0.0, 2.0])), [11.0, 14.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x * 2.0, 2.0),
+        (lambda x: x + (x + x) * 2.0, 5.0),
+        (lambda x: -x / 4.0, -0.25),
+    ],
+)
+def test_transposes_of_scalings(function: Any, expected: float) -> None:
+    assert pe.transpose(function, 0.0)(1.0) == expected
+
+
+def test_transpose_of_several_arguments_and_results() -> None:
+    assert pe.transpose(lambda x: (x, x * 2.0), 0.0)((1.0, 3.0)) == 7.0
+    assert pe.transpose(lambda x, y: x + y * 2.0, 0.0, 0.0)(1.0) == (1.0, 2.0)
+
+
+def test_a_product_is_not_linear() -> None:
+    def product(x: Any, y: Any) -> Any:
+        return x * y
+
+    with pytest.raises(LinearityError, match="spent twice") as info:
+        pe.transpose(product, 1.0, 2.0)(1.0)
+    assert info.value.at.snippet() == "return x * y"
+
+
+def test_hessian_vector_product() -> None:
+    """For f = exp(sum x^2 / 2): H v = f (v + x (x . v))."""
+
+    def f(x: Any) -> Any:
+        return pe.exp(0.5 * pe.sum(lambda i: x[i] * x[i]))
+
+    x, v = np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.3, 0.4])
+    expected = np.exp(0.5 * x @ x) * (v + x * (x @ v))
+    np.testing.assert_allclose(pe.hvp(f, (x,), (v,)), expected, rtol=1e-13)
+    np.testing.assert_allclose(expected, [0.235952, 0.364653, 0.493354], rtol=2e-6)
+
+
+def test_two_arguments_of_other_sizes_compile_nothing() -> None:
+    gradient = pe.grad(dot)
+    gradient(X, X)
+    before = repr(gradient)
+    np.testing.assert_array_equal(gradient(np.ones(9), np.ones(9)), np.ones(9))
+    assert repr(gradient) == before
+
+
+def test_float32_stays_float32() -> None:
+    x = X.astype(np.float32)
+    gradient = pe.grad(lambda x: pe.sum(lambda i: x[i] * x[i]))(x)
+    assert gradient.dtype == np.float32
+    np.testing.assert_array_equal(gradient, 2 * x)
+
+
+def test_check_grads_accepts_what_is_right() -> None:
+    pe.check_grads(matmul, (A, B))
+    pe.check_grads(lambda x: pe.sum(lambda i: pe.sin(x[i]) * x[i]), (X,), order=2)
+
+
+def test_check_grads_finds_a_kink() -> None:
+    with pytest.raises(GradientMismatchError, match="central differences"):
+        pe.check_grads(lambda x: x if x > 0.0 else 0.0, (0.0,))
+
+
+# --- refusals ---------------------------------------------------------------------------------------
+
+
+def test_the_gradient_of_an_array_is_refused() -> None:
+    with pytest.raises(DerivativeArgumentError, match="gives a table"):
+        pe.grad(matmul)(A, B)
+
+
+def test_the_gradient_of_an_integer_is_refused() -> None:
+    with pytest.raises(DerivativeArgumentError, match="holds no floats"):
+        pe.grad(lambda n: n * 1.0)(3)
+
+
+def test_argnums_out_of_range_are_refused() -> None:
+    with pytest.raises(DerivativeArgumentError, match="argnums=2"):
+        pe.grad(dot, 2)(X, X)
+
+
+def test_a_value_in_place_of_a_function_is_refused() -> None:
+    with pytest.raises(DerivativeArgumentError, match="which is no function"):
+        pe.grad(3.0)  # type: ignore[arg-type, type-var]
+
+
+def test_a_cotangent_of_another_structure_is_refused() -> None:
+    _, pullback = pe.vjp(matmul, A, B)
+    with pytest.raises(DerivativeArgumentError, match="another structure"):
+        pullback((np.ones((3, 2)), 1.0))
+    with pytest.raises(DerivativeArgumentError, match="has 1 axes"):
+        pullback(np.ones(3))
+    with pytest.raises(IndexSetMismatchError):
+        pullback(np.ones((2, 3)))
+
+
+def test_tangents_of_another_structure_are_refused() -> None:
+    with pytest.raises(DerivativeArgumentError, match="another structure"):
+        pe.jvp(dot, (X, X), (X,))
+    with pytest.raises(DerivativeArgumentError, match="not a tuple"):
+        pe.jvp(cube, 2.0, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_while_loop_is_refused_at_its_line() -> None:
+    def grow(x: Any) -> Any:
+        while x < 100.0:
+            x = x * 2.0
+        return x
+
+    with pytest.raises(NotDifferentiableError, match="while") as info:
+        pe.grad(grow)(3.0)
+    assert info.value.at.snippet().startswith("while x < 100.0")
+
+
+def test_a_derivative_inside_a_kernel_is_refused() -> None:
+    @pe.kernel
+    def step(x: Any) -> Any:
+        return x - pe.grad(cube)(x)
+
+    with pytest.raises(UnsupportedSyntaxError, match="inside a kernel"):
+        step(1.0)
+
+
+def test_order_two_needs_one_float() -> None:
+    with pytest.raises(DerivativeArgumentError, match="order 2"):
+        pe.check_grads(matmul, (A, B), order=2)
