@@ -197,7 +197,7 @@ def _divide(
 ) -> tuple[ir.Value, ir.Value]:
     """Quotient and rest, rounded down; by zero: 0 and 0.
 
-    The processor traps on a division by zero and of the smallest integer by -1, so both are replaced
+    The processor traps on a division by zero and of the smallest integer by -1: both are replaced
     by a division by 1.
     """
     zero, one = b.type(0), b.type(1)

@@ -8,10 +8,9 @@ elsewhere is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from peffects.codegen.loop_ir import (
     Apply,
@@ -20,10 +19,8 @@ from peffects.codegen.loop_ir import (
     Combine,
     Expr,
     Fail,
-    Guard,
     Local,
     Loop,
-    Memory,
     Operand,
     Read,
     Stmt,
@@ -32,25 +29,20 @@ from peffects.codegen.loop_ir import (
     literal,
     locals_in,
     plus,
-    size_of_tree,
     times,
     type_of,
 )
-from peffects.codegen.loops import Failure, Product, SizeExpr
 from peffects.codegen.lower_checks import check_failure
-from peffects.codegen.lower_facts import Facts, upper_bound
-from peffects.codegen.lower_kernel import KernelBuilder, Place
-from peffects.errors import BoundsError, InternalError, UnboundedTableError
+from peffects.codegen.lower_kernel import Place
+from peffects.codegen.lower_values import Scope, Target, Value, ValueLowering
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
-from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import (
     I64,
     Accumulate,
     Atom,
     Binding,
     Block,
-    Bounds,
     Check,
     Cond,
     Fold,
@@ -58,7 +50,6 @@ from peffects.ir.syntax import (
     Idx,
     Index,
     Lit,
-    Monoid,
     Prim,
     Ref,
     Scalar,
@@ -72,81 +63,9 @@ from peffects.source import SrcInfo
 
 __all__ = ["BlockLowering", "Scope", "Target", "Value"]
 
-_LARGEST_TREE = 16
-"""Nodes of an expression that is written in one piece; larger ones are hard to read."""
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a reference is in a kernel: a local, or a place in memory."""
-
-    monoid: Monoid
-    at: Local | Place
-
-
-Value: TypeAlias = Expr | Place | Target
-
-
-@dataclass(slots=True)
-class Scope:
-    """What all kernels of a program share: facts, values of variables, failures."""
-
-    facts: Facts
-    values: dict[Var, Value] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-
-    def failure(self, failure: Failure) -> int:
-        """The number of a failure."""
-        if failure not in self.failures:
-            self.failures.append(failure)
-        return self.failures.index(failure)
-
-
-class BlockLowering:
+class BlockLowering(ValueLowering):
     """Lowers blocks into the kernel `k`."""
-
-    def __init__(
-        self, scope: Scope, k: KernelBuilder, leaf: Callable[[Atom], SizeExpr | None]
-    ) -> None:
-        self.scope, self.k, self.leaf = scope, k, leaf
-        self._ordered = True  # whether the innermost loop around runs in order, or there is none
-
-    # --- atoms --------------------------------------------------------------------------------
-
-    def scalar(self, atom: Atom) -> Expr:
-        """The expression of a scalar or index."""
-        if isinstance(atom, Lit):
-            return atom
-        value = self.scope.values[atom]
-        if isinstance(value, Place | Target):
-            raise InternalError(f"lowering: {atom!r} is no scalar.")
-        return self.k.use(value) if isinstance(value, Local) else value
-
-    def operand(self, atom: Atom) -> Operand:
-        """A scalar that can be used twice."""
-        hint = "t" if isinstance(atom, Lit) else atom.name
-        return self.k.operand(hint, self.scalar(atom))
-
-    def place(self, var: Var) -> Place:
-        """Where the table `var` is, its offset as this kernel reads it."""
-        value = self.scope.values[var]
-        if not isinstance(value, Place):
-            raise InternalError(f"lowering: {var!r} is no table.")
-        return Place(value.memory, self.k.use(value.offset), value.dims)
-
-    def bind(self, var: Var, value: Value) -> None:
-        """Set the value of `var`; an expression that is used once, nearby, is not stored."""
-        if isinstance(value, Place | Target | Local | Lit) or (var in self.scope.facts.used_once_nearby and size_of_tree(value) <= _LARGEST_TREE):
-            self.scope.values[var] = value
-        else:
-            self.scope.values[var] = self.k.assign(var.name, value)
-
-    def elements(self, dims: Sequence[Atom]) -> Expr:
-        """How many elements a table of these sizes has."""
-        total: Expr = literal(1)
-        for dim in dims:
-            total = times(total, self.scalar(dim))
-        return total
 
     # --- blocks -------------------------------------------------------------------------------
 
@@ -197,94 +116,6 @@ class BlockLowering:
             case other:
                 assert_never(other)
 
-    # --- scalars and views --------------------------------------------------------------------
-
-    def prim(self, op: p.Primitive, args: tuple[Atom, ...], result: Var) -> Expr:
-        """A primitive; one that gives its operand unchanged disappears."""
-        operands = tuple(map(self.scalar, args))
-        if op in (p.ORDINAL, p.STOP_GRADIENT):
-            return operands[0]
-        assert isinstance(result.type, Scalar)
-        return Apply(op, operands, result.type)
-
-    def index(self, table: Var, indices: tuple[Atom, ...], bounds: Bounds, src: SrcInfo) -> Value:
-        """An element, or the place of a view."""
-        place = self.place(table)
-        at = self.offset(place, table, indices, bounds, src)
-        rest = place.dims[len(indices) :]
-        if not rest:
-            return Read(place.memory, at)
-        return Place(place.memory, self.k.operand(f"{table.name}_row", at), rest)
-
-    def offset(
-        self, place: Place, name: Var, indices: tuple[Atom, ...], bounds: Bounds, src: SrcInfo
-    ) -> Expr:
-        """The offset of an element or view, its indices tested where `bounds` says so."""
-        flat: Expr = literal(0)
-        for axis, (index, size) in enumerate(zip(indices, place.dims, strict=False)):
-            value = self.scalar(index)
-            if bounds is Bounds.CHECKED and not self._is_of(index, size):
-                text = bounds_text(name.name, axis)
-                number = self.scope.failure(Failure(BoundsError, text, src))
-                value = self.k.operand("index", value)
-                self.k.emit(Guard(value, self.scalar(size), number))
-            flat = plus(times(flat, self.scalar(size)), value)
-        rest = self.elements(place.dims[len(indices) :])
-        return plus(place.offset, times(flat, rest))
-
-    def _is_of(self, index: Atom, size: Atom) -> bool:
-        """Whether an index is from the set of an axis."""
-        found = self.scope.facts.same_index(index)
-        return isinstance(found.type, Idx) and found.type.set.size == size
-
-    # --- memory -------------------------------------------------------------------------------
-
-    def memory(self, name: str, elem: Scalar, dims: Sequence[Atom]) -> Memory:
-        """Memory for a local table."""
-        bounds: list[SizeExpr] = []
-        for dim in dims:
-            bound = upper_bound(dim, self.scope.facts, self.leaf)
-            if bound is None:
-                raise UnboundedTableError(
-                    f"the size of the table `{name}` is computed inside a loop from data, so how "
-                    "much memory it needs is not known before the loop starts.",
-                    at=self.k.at,
-                    fix="Bound the size: `min(size, n)`; or reduce without storing the table.",
-                )
-            bounds.append(bound)
-        return self.k.scratch(name, elem, Product(tuple(bounds)))
-
-    def new_place(self, var: Var, wanted: dict[Var, Place]) -> Place | None:
-        """Where the table `var` shall be: where it is wanted, or in memory of its own."""
-        if not isinstance(var.type, Table):
-            return None
-        if var in wanted:
-            return wanted[var]
-        dims = tuple(dim.size for dim in var.type.dims)
-        return Place(self.memory(var.name, var.type.elem, dims), literal(0), dims)
-
-    def copy(self, target: Place, source: Place) -> None:
-        """Copy a table."""
-        self.each_element(
-            target.dims,
-            lambda i: [
-                Store(
-                    target.memory,
-                    plus(target.offset, i),
-                    Read(source.memory, plus(source.offset, i)),
-                )
-            ],
-        )
-
-    def fill(self, place: Place, value: Lit) -> None:
-        """Set all elements of a table."""
-        self.each_element(place.dims, lambda i: [Store(place.memory, plus(place.offset, i), value)])
-
-    def each_element(self, dims: Sequence[Atom], body: Callable[[Local], list[Stmt]]) -> None:
-        """A loop over the elements of a table of these sizes."""
-        index = self.k.local("e", I64)
-        self.k.emit(Loop(index, literal(0), self.elements(dims), tuple(body(index))))
-
     # --- loops --------------------------------------------------------------------------------
 
     @contextmanager
@@ -331,7 +162,7 @@ class BlockLowering:
     def row(self, base: Expr, index: Local, rest: Sequence[Atom], last: bool) -> Operand:
         """The offset of row `index` of a table at `base` whose rows have the sizes `rest`."""
         at = plus(base, times(index, self.elements(rest)))
-        return at if last and not rest else self.k.operand("row", at)  # type: ignore[return-value]
+        return at if last and not rest else self.k.operand("base", at)  # type: ignore[return-value]
 
     def rows(
         self,

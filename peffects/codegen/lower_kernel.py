@@ -49,9 +49,10 @@ __all__ = ["INPUT", "Frame", "KernelBuilder", "Place"]
 INPUT = 0
 """The kernel number of what is in the frame before the first stage: arguments and sizes."""
 
-_RESERVED = frozenset(
-    ["chunk", "frame", "start", "stop", "row", "strip", "load", "store", "inf", "nan", "math", "abs", "min", "max", "range"]
-)
+_RESERVED = frozenset({
+    "abs", "chunk", "frame", "inf", "load", "math", "max", "min", "nan", "range", "row", "rows",
+    "start", "stop", "store", "strip", "strip_stop",
+})  # fmt: skip
 _RESERVED_PATTERN = re.compile(r"(load|store|get|set)_|[fiu]\d+$")
 _NOT_A_NAME = re.compile(r"\W+", re.ASCII)
 

@@ -19,8 +19,8 @@ from peffects.ir.syntax import BOOL, I64, SCALARS, Program, Scalar
 # CPython has an algorithm of its own for lgamma, which loses digits near the zeros.
 ROUNDED = {
     p.EXP: 1, p.EXPM1: 2, p.LOG: 1, p.LOG1P: 2, p.SIN: 2, p.COS: 2, p.TAN: 3, p.ARCSIN: 2,
-    p.ARCCOS: 2, p.ARCTAN: 2, p.ARCTAN2: 2, p.SINH: 3, p.COSH: 2, p.TANH: 3, p.ERF: 1, p.LGAMMA: 128,
-    p.POW: 2,
+    p.ARCCOS: 2, p.ARCTAN: 2, p.ARCTAN2: 2, p.SINH: 3, p.COSH: 2, p.TANH: 3, p.ERF: 1,
+    p.POW: 2, p.LGAMMA: 128,
 }  # fmt: skip
 
 
@@ -28,17 +28,17 @@ def special_values(t: Scalar) -> list[Any]:
     if t == BOOL:
         return [False, True]
     if t.is_float:
-        info = np.finfo(t.dtype)
+        limits = np.finfo(t.dtype)
         plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 3.0, 7.25, 100.5, 300.0, 70000.0]
-        large = [3e9, 5e9, 1e15, 2.0**31, 2.0**32, 2.0**62, 2.0**63, 1e19, float(info.max)]
-        small = [float(info.tiny), float(info.tiny) / 8, float(info.eps), np.inf]
+        large = [3e9, 5e9, 1e15, 2.0**31, 2.0**32, 2.0**62, 2.0**63, 1e19, float(limits.max)]
+        small = [float(limits.tiny), float(limits.tiny) / 8, float(limits.eps), np.inf]
         values = [*plain, *large, *small]
         return [*values, *[-x for x in values], np.nan]
     info = np.iinfo(t.dtype)
-    values = {0, 1, 2, 3, 5, 7, 8, 13, 31, 63, 64, 100, info.max, info.max - 1, info.min}
+    whole = {0, 1, 2, 3, 5, 7, 8, 13, 31, 63, 64, 100, info.max, info.max - 1, info.min}
     if info.min < 0:
-        values |= {-1, -2, -3, -7, -64, info.min + 1}
-    return sorted(x for x in values if info.min <= x <= info.max)
+        whole |= {-1, -2, -3, -7, -64, info.min + 1}
+    return sorted(whole)
 
 
 def operand_types(op: Primitive, t: Scalar) -> tuple[Scalar, ...] | None:
