@@ -391,7 +391,7 @@ def _perform(computation: Any) -> Generator[Any, Any, Any]:
 
 def describe_start(computation: object) -> object:
     """What restarts the generator of `start(computation)`: the root of a frame's log."""
-    if isinstance(computation, Computation) and type(computation) is not Call:
+    if isinstance(computation, Computation) and not hasattr(computation, "restart"):
         return Call(_perform, (computation,), {})
     return computation
 

@@ -68,6 +68,7 @@ A_co = TypeVar("A_co", covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
 R2_co = TypeVar("R2_co", covariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
+F_co = TypeVar("F_co", covariant=True)
 if TYPE_CHECKING:
     SeqRest = TypeVar("SeqRest", bound=Effect, default=Never)
     B = TypeVar("B", default=Never)
@@ -82,8 +83,23 @@ class _Clauses(Protocol[A_co, R_contra, R2_co]):
     def ret(self, x: R_contra, /) -> R2_co: ...
 
 
+class _Exactly(Protocol[A, R_contra, R2_co, F_co]):
+    """A handler by its one effect; invariant in it, or a row would do for the effect."""
+
+    def _row(self, effect: A, /) -> A: ...
+    @property
+    def performs(self) -> F_co: ...
+    def ret(self, x: R_contra, /) -> R2_co: ...
+
+
 class _Handles(Protocol[C_contra, R2_co]):
     def handle(self, c: C_contra, /) -> R2_co: ...
+
+
+class _HandlesAlone(Protocol[C_contra, R2_co]):
+    """Has a `handle` of its own: this is the case of a row with nothing else in it."""
+
+    def _alone(self, c: C_contra, /) -> R2_co: ...
 
 
 def _effect_of(cls: type) -> type[Effect] | None:
@@ -158,6 +174,12 @@ class Handler(Generic[A, F]):
         @property
         def handles(self) -> A:
             """The effect, for type checkers."""
+
+        @property
+        def performs(self) -> F:
+            """The effects of the clauses, for type checkers."""
+
+        def _row(self, effect: A, /) -> A: ...
 
     def ret(self, x: Any, /) -> Any:
         """The return clause: the answer for the result `x`."""
@@ -368,7 +390,9 @@ if MYPY:
 elif TYPE_CHECKING:
 
     @overload
-    def handle(h: _Clauses[A, R, R2], c: Eff[A, R], /) -> Eff[Never, R2]: ...
+    def handle(h: _Exactly[A, R, R2, F], c: Eff[A, R], /) -> Eff[F, R2]: ...
+    @overload
+    def handle(h: _HandlesAlone[C, R2], c: C, /) -> R2: ...
     @overload
     def handle(h: _Handles[C, R2], c: C, /) -> R2: ...
     def handle(h: Any, c: Any, /) -> Any:

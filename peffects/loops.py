@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from peffects.effects import LOOP, Call, Computation, Eff, is_computation
+from peffects.effects import LOOP, Computation, Eff, start
 from peffects.errors import LoopValuesError
 from peffects.handler import Handled, Handler
 from peffects.places import Site
@@ -74,31 +74,38 @@ class Loop(Generic[T]):
         return Loop(self._node, handler, self._site, self._place)
 
     def __call__(
-        self, start: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]] | None = None
+        self,
+        start_at: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]] | None = None,
     ) -> Eff[Any, list[T]]:
-        """Run all iterations, each under a fork of the handler, or under `start(i)`.
+        """Run all iterations, each under a fork of the handler, or under `start_at(i)`.
 
         The answers come in index order.
         """
         node, handler, site, place = self._node, self._handler, self._site, self._place
         body = node.body
-        if start is None:
+        if start_at is None:
 
             def under_handler(i: Any) -> Handled:
-                return Handled(handler, Call(run_body, (body, i), {}), site)
+                return Handled(handler, Body(body, i), site)
 
             return ParFor(node.n, under_handler, place)  # type: ignore[return-value]
-        at: Callable[[Any], Handler[Any, Any]] = start if callable(start) else start.__getitem__
+        at = start_at if callable(start_at) else start_at.__getitem__
 
         def under_start(i: Any) -> Handled:
-            return Handled(at(i), Call(run_body, (body, i), {}), site)
+            return Handled(at(i), Body(body, i), site)
 
         return ParFor(node.n, under_start, place)  # type: ignore[return-value]
 
 
-def run_body(body: Callable[[Any], Any], i: Any) -> Generator[Any, Any, Any]:
-    """One iteration as a computation, whatever kind of function the body is."""
-    result = body(i)
-    if is_computation(result):
-        result = yield from result
-    return result
+class Body(Computation):
+    """One iteration, to be started under the handlers around it, whatever its function is."""
+
+    __slots__ = ("body", "index")
+
+    def __init__(self, body: Callable[[Any], Any], index: Any) -> None:
+        self.body = body
+        self.index = index
+
+    def restart(self, _: object) -> Generator[Any, Any, Any]:
+        """Start the iteration again, for a frame that has to be rebuilt."""
+        return start(self.body(self.index))

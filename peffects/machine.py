@@ -52,7 +52,7 @@ class Machine(Stack):
 
     def run(self, computation: Any) -> Any:
         """Perform `computation` to its end; what resumptions still hold is unwound then."""
-        self._enter(computation)
+        self._event(HANDLE, computation)
         return self._finish()
 
     def run_from(self, gen: Gen, yielded: Any) -> Any:
@@ -183,7 +183,8 @@ class Machine(Stack):
         if tag is PERFORM:
             self._perform(item)
         elif tag is CALL or tag is HANDLE:
-            self._suspend(item)
+            if self.gen is not None:
+                self._suspend(item)
             self._enter(item)
         elif tag is LOOP:
             self._loop(item)

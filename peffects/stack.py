@@ -10,6 +10,7 @@ handler.  Layer 1.
 from __future__ import annotations
 
 import sys
+from types import GeneratorType
 from typing import Any, Final
 
 from peffects.effects import NONE, Call, Computation, describe_start, start
@@ -27,7 +28,7 @@ from peffects.frames import (
     UnwindMarker,
 )
 from peffects.handler import Handled, Handler
-from peffects.loops import ParFor
+from peffects.loops import Body, ParFor
 from peffects.places import suspended_place
 from peffects.refusals import may_catch, never_performed
 from peffects.replay import Raised, rebuild
@@ -172,12 +173,24 @@ class Stack:
 
     def _enter(self, computation: Any) -> None:
         """Install the handlers around a computation and start it."""
-        while type(computation) is Handled:
-            marker = HandlerMarker(computation.handler._fork(), computation.site)
-            self.mark = marker.placed(self.frames, self.mark)
-            self.frames = None
-            computation = computation.computation
-        self._begin(start(computation), computation)
+        root = computation
+        while True:
+            kind = type(computation)
+            if kind is Handled:
+                marker = HandlerMarker(computation.handler._fork(), computation.site)
+                self.mark = marker.placed(self.frames, self.mark)
+                self.frames = None
+                root = computation = computation.computation
+            elif kind is Body:
+                computation = computation.body(computation.index)
+                if isinstance(computation, Computation):
+                    root = computation
+                elif not isinstance(computation, GeneratorType):
+                    self._return(computation)
+                    return
+            else:
+                break
+        self._begin(start(computation), root)
 
     def _capture(
         self, owner: HandlerMarker, item: Computation, multi: bool

@@ -7,7 +7,7 @@ index order ends the rest.  `attempt` inside the body gives results and errors s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeAlias, TypeVar
 
 from peffects.clauses import final
 from peffects.effects import Eff, Effect, Operation
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Err", "Ok", "Result", "Throw", "ThrowOp", "attempt", "throw", "weak_exceptions"]
 
+MYPY: Final = False
+
+E = TypeVar("E")
 X = TypeVar("X")
+Y = TypeVar("Y")
 X_co = TypeVar("X_co", covariant=True)
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -78,12 +82,19 @@ class weak_exceptions(ParHandler[Throw[X]]):
     ) -> None:
         self._catches = catch
 
-    if TYPE_CHECKING:
+    if MYPY:
 
-        def handle(self, c: Eff[Throw[X] | B, R], /) -> Eff[B, Ok[R] | Err[X]]:
+        def handle(self, c: Eff[E, R], /) -> Eff[Any, Any]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+    elif TYPE_CHECKING:
+        _row: None  # type: ignore[assignment]  # so that `handle` below gives the answer's type
+
+        def handle(self, c: Eff[Throw[Y] | B, R], /) -> Eff[B, Ok[R] | Err[Y]]:
             """Run `c`; the answer is `Ok` or `Err`."""
 
-    def ret(self, x: R, /) -> Ok[R]:
+        def _alone(self, c: Eff[Throw[Y], R], /) -> Eff[Never, Ok[R] | Err[Y]]: ...
+
+    def ret(self, x: R, /) -> Ok[R] | Err[X]:
         """The computation returned."""
         return Ok(x)
 
@@ -104,7 +115,13 @@ class weak_exceptions(ParHandler[Throw[X]]):
         return (yield from k([answer.value for answer in answers]))
 
 
-if TYPE_CHECKING:
+if MYPY:
+
+    def attempt(
+        c: Eff[E, R], /, *, catch: tuple[type[BaseException], ...] = ()
+    ) -> Eff[Any, Ok[R] | Err[Any]]:
+        """Run `c`; gives `Ok(result)` or `Err(error)`."""
+elif TYPE_CHECKING:
 
     def attempt(
         c: Eff[Throw[X] | B, R], /, *, catch: tuple[type[BaseException], ...] = ()
