@@ -1,0 +1,31 @@
+"""Running a pass: it gets a name, its result is checked, and what it made can be looked at.
+
+`PEFFECTS_CHECK=1` checks scopes, types and effects after each pass (the tests always do); a mistake
+is an InternalError that names the pass.  `PEFFECTS_DUMP=<pass>`, or `all`, prints the program that
+the pass made to standard error, if it differs from the one that it was given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from peffects.ir.check import check_program
+from peffects.ir.print import print_program
+from peffects.ir.syntax import Program
+
+Pass: TypeAlias = Callable[[Program], Program]
+
+
+def run(name: str, transform: Pass, program: Program) -> Program:
+    """The result of one pass, checked and shown where the environment asks for it."""
+    result = transform(program)
+    if result is program:
+        return program
+    if os.environ.get("PEFFECTS_CHECK", "") not in ("", "0"):
+        check_program(result, name)
+    if os.environ.get("PEFFECTS_DUMP", "") in (name, "all"):
+        print(f"--- after {name}\n{print_program(result)}", file=sys.stderr)
+    return result
