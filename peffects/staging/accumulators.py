@@ -93,7 +93,11 @@ class AccumulatorTracer(Arithmetic):
     def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
         value = self.read()
         if isinstance(value, ScalarTracer):
-            raise KernelTypeError(f"{self.what()} holds one number and is indexed.", at=here())
+            raise KernelTypeError(
+                f"{self.what()} holds one number and is indexed.",
+                at=here(),
+                fix="Read it as it is.",
+            )
         return value[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
@@ -200,7 +204,11 @@ def as_table(value: object) -> TableTracer:
     elif isinstance(value, np.ndarray):
         value = staging().inputs.capture(value)
     if not isinstance(value, TableTracer):
-        raise KernelTypeError(f"a table is needed, and {value!r:.60} is none.", at=here())
+        raise KernelTypeError(
+            f"a table is needed, and {value!r:.60} is none.",
+            at=here(),
+            fix="Give an array or a table.",
+        )
     return value
 
 
@@ -232,7 +240,9 @@ def _fit_table(value: object, t: Table, role: str) -> Var:
     table = as_table(value)
     if len(table.type.dims) != len(t.dims):
         raise KernelTypeError(
-            f"{role} has {len(table.type.dims)} axes, and {len(t.dims)} are needed.", at=here()
+            f"{role} has {len(table.type.dims)} axes, and {len(t.dims)} are needed.",
+            at=here(),
+            fix="Index it.",
         )
     trace = staging()
     for axis, (own, wanted) in enumerate(zip(table.type.dims, t.dims, strict=True)):

@@ -55,7 +55,11 @@ def cast(x: Operand, target: Scalar) -> Atom:
 def _narrow(value: int, target: Scalar) -> Lit:
     info = np.iinfo(target.dtype)
     if not info.min <= value <= info.max:
-        raise ValueRangeError(f"the integer {value} is no {target.dtype}.", at=here())
+        raise ValueRangeError(
+            f"the integer {value} is no {target.dtype}.",
+            at=here(),
+            fix="Convert the other operand.",
+        )
     return lit_like(value, target)
 
 
@@ -88,7 +92,7 @@ def binary(primitive: Primitive, x: Operand, y: Operand) -> Operand:
 def _check_divisor(divisor: Atom, t: Scalar) -> None:
     if isinstance(divisor, Lit):
         if divisor.value == 0:
-            raise DivisionError("division by the literal 0.", at=here())
+            raise DivisionError("division by the literal 0.", at=here(), fix="Divide by another.")
         return
     trace = staging()
     nonzero = trace.prim(op.NE, divisor, lit_like(0, t))

@@ -86,7 +86,7 @@ class Branch:
 
     def before(self) -> tuple[object, ...]:
         """The locals as they were before the `if`."""
-        missing = "it is assigned on the other side of the `if` only"
+        missing = "it is assigned on one side of the `if` only"
         return tuple(
             self.start[name] if name in self.start else Missing(name, missing, self.src)
             for name, _ in self.names

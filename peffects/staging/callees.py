@@ -52,7 +52,9 @@ def _extreme(original: Function, primitive: prims.Primitive, over_table: Functio
             return original(*args, **kwargs)
         if kwargs:
             raise KernelTypeError(
-                f"`{original.__name__}` of symbols takes no keyword arguments.", at=here()
+                f"`{original.__name__}` of symbols takes no keyword arguments.",
+                at=here(),
+                fix="Leave them out.",
             )
         return functools.reduce(lambda x, y: binary(primitive, x, y), values)
 

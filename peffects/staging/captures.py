@@ -98,8 +98,17 @@ class Path:
         """This path with one more step."""
         return Path(self.start, (*self.steps, Step(kind, key)))
 
-    def read(self, function: object, leaves: Sequence[object]) -> object:
-        """The value now, for a call of `function` whose arguments have these leaves."""
+    def find(self, function: object, leaves: Sequence[object]) -> object:
+        """The value now, for a call of `function` whose arguments have these leaves.
+
+        None if the path leads nowhere any more: then staging again says what is missing.
+        """
+        try:
+            return self._read(function, leaves)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+
+    def _read(self, function: object, leaves: Sequence[object]) -> object:
         match self.start:
             case Root():
                 value = function
@@ -135,11 +144,7 @@ class Guard:
 
     def holds(self, function: object, leaves: Sequence[object]) -> bool:
         """Whether the value is still what staging saw."""
-        try:
-            value = self.path.read(function, leaves)
-        except (AttributeError, LookupError, ValueError):
-            return False
-        return same_token(token_of(value), self.token)
+        return same_token(token_of(self.path.find(function, leaves)), self.token)
 
 
 def plain_function(value: object) -> FunctionType:

@@ -328,6 +328,7 @@ def resolve(function: Function) -> Function:
         inner = function.__func__
         if isinstance(inner, FunctionType):
             return MethodType(_function(inner), function.__self__)
+        check_no_effect(function)
         return function
     if isinstance(function, FunctionType):
         return _function(function)

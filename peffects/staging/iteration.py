@@ -18,6 +18,7 @@ from typing import ClassVar
 from peffects.errors import DataRaceError, InternalError, MergeError
 from peffects.ir.rename import substitute
 from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
+from peffects.staging.accumulators import AccumulatorTracer
 from peffects.staging.branches import Frame, Names
 from peffects.staging.loops import bind_index
 from peffects.staging.ops import ParallelLoop
@@ -232,7 +233,9 @@ class _Carried:
     def give_up(self) -> MergeError:
         """The error when types keep changing."""
         return MergeError(
-            f"the types of {', '.join(self.trees)} change with each round of the loop.", at=self.src
+            f"the types of {', '.join(self.trees)} change with each round of the loop.",
+            at=self.src,
+            fix="Convert them inside the loop: `x = float(...)`.",
         )
 
 
@@ -248,7 +251,7 @@ def carried_tree(value: object) -> Tree | str:
     leaves, structure = flatten(value)
     types: list[LeafType | Fixed] = []
     for leaf in leaves:
-        known = leaf_type(leaf)
+        known = None if isinstance(leaf, AccumulatorTracer) else leaf_type(leaf)
         types.append(known if known is not None else Fixed(leaf))
     return Tree(structure, tuple(types))
 

@@ -92,7 +92,9 @@ def _sized(size: object) -> IndexSetTracer:
     atom = cast(x, I64)
     if isinstance(atom, Lit):
         if int(atom.value) < 0:
-            raise ValueRangeError(f"the size {atom.value} is negative.", at=here())
+            raise ValueRangeError(
+                f"the size {atom.value} is negative.", at=here(), fix="Sizes count from 0."
+            )
         return IndexSetTracer(atom, Origin(f"`Fin({atom.value})`", here()), trace.scope)
     home = size.scope if isinstance(size, ScalarTracer) and atom is x.atom else trace.scope
     trace.size_homes.setdefault(atom, home)
@@ -107,7 +109,8 @@ def _check_size(size: Atom) -> None:
         return
     trace.scope.nonnegative.add(size)
     ok = trace.prim(op.LE, int_lit(0), size)
-    trace.check(ok, ValueRangeError, "the size {0} of an index set is negative.", (size,))
+    text = "the size {0} of an index set is negative."
+    trace.check(ok, ValueRangeError, text, (size,), "Use `max(n, 0)` if an empty set is meant.")
 
 
 def bind_index(
@@ -160,6 +163,7 @@ def trace_body(operation: str, function: object, over: object) -> Iterator[Body]
             f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
             f"{len(sets)} index sets.",
             at=here(),
+            fix="Give one index set for each index: `over=(n, m)`.",
         )
     hints = names if len(names) == len(sets) else [f"{names[0]}{k}" for k in range(len(sets))]
     with trace.inside(Kind.PARALLEL) as scope:

@@ -149,12 +149,12 @@ def trunc(x: Any) -> Any:
 
 def isfinite(x: Any) -> Any:
     """Whether x is neither infinite nor nan."""
-    return float_test(prims.IS_FINITE, x) if is_symbolic(x) else bool(np.isfinite(x))  # type: ignore[call-overload]
+    return float_test(prims.IS_FINITE, x) if is_symbolic(x) else bool(np.isfinite(x))
 
 
 def isnan(x: Any) -> Any:
     """Whether x is nan."""
-    return float_test(prims.IS_NAN, x) if is_symbolic(x) else bool(np.isnan(x))  # type: ignore[call-overload]
+    return float_test(prims.IS_NAN, x) if is_symbolic(x) else bool(np.isnan(x))
 
 
 def maximum(x: Any, y: Any) -> Any:

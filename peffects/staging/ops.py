@@ -193,7 +193,9 @@ def _materialized(operation: str, function: object, over: object) -> TableTracer
         result = finish_table(body) if whole is None else whole
     if not isinstance(result, TableTracer) or result.ndim != len(body.binders):
         raise KernelTypeError(
-            f"the function given to `{operation}` must return one number.", at=here()
+            f"the function given to `{operation}` must return one number.",
+            at=here(),
+            fix="Call it once for each number.",
         )
     return result
 
@@ -215,7 +217,11 @@ def _first(operation: str, monoid: Monoid, function: object, over: object) -> ob
     """The first index of the extremal value; a nan counts as extremal, as it does in numpy."""
     values = _materialized(operation, function, over)
     if values.ndim != 1:
-        raise KernelTypeError(f"`{operation}` takes a function of one index.", at=here())
+        raise KernelTypeError(
+            f"`{operation}` takes a function of one index.",
+            at=here(),
+            fix="Call it for each row: `pe.table(lambda i: pe.argmin(lambda j: a[i, j]))`.",
+        )
     extreme = _reduce(operation, monoid, values, None)
     size = values.index_set.size
 

@@ -71,7 +71,7 @@ class SymbolicRange:
                 "the step of a `range` is a symbol.", at=here(), fix="Use a literal step."
             )
         if self.step == 0:
-            raise ValueRangeError("the step of a `range` is 0.", at=here())
+            raise ValueRangeError("the step of a `range` is 0.", at=here(), fix="Use 1 or -1.")
         plain = isinstance(self.start, int) and self.start == 0 and self.step == 1
         stop = _integer(self.stop)
         size = _clamped(stop) if plain else _clamped(self._length(self.start, stop, self.step))

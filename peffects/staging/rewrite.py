@@ -351,16 +351,21 @@ class _Rewriter(ast.NodeTransformer):
             name = ast.Constant(self.mangled(target.attr))
             args = self.expr(target.value), name, node.value
             return self.at(ast.Expr(self.hook("set_attribute", *args)), node)
-        if (
-            not others
-            and isinstance(target, ast.Name)
-            and isinstance(node.value, ast.Call | ast.BinOp)
-        ):
-            node.value = self.at(
-                self.hook("named", ast.Constant(target.id), node.value), node.value
-            )
+        if not others:
+            node.value = self.named(target, node.value)
         node.targets = [self.expr(target) for target in node.targets]
         return node
+
+    def named(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """`value`, told the name of the local that it is assigned to."""
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            starred = any(isinstance(part, ast.Starred) for part in (*target.elts, *value.elts))
+            if not starred and len(target.elts) == len(value.elts):
+                pairs = zip(target.elts, value.elts, strict=True)
+                value.elts = [self.named(name, part) for name, part in pairs]
+        elif isinstance(target, ast.Name) and isinstance(value, ast.Call | ast.BinOp):
+            return self.at(self.hook("named", ast.Constant(target.id), value), value)
+        return value
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | list[ast.stmt]:
         if node.value is None:

@@ -301,7 +301,9 @@ def operand(value: object) -> Operand | None:
         return None
     scalar, weak = known
     if scalar == I64 and not -(2**63) <= int(value) < 2**63:  # type: ignore[call-overload]
-        raise ValueRangeError(f"the integer {value} does not fit in 64 bits.", at=here())
+        raise ValueRangeError(
+            f"the integer {value} does not fit in 64 bits.", at=here(), fix="Use a float."
+        )
     number: Any = value.item() if isinstance(value, np.generic) else value
     return Operand(lit_like(number, scalar), scalar, weak)
 

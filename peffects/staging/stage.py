@@ -83,7 +83,7 @@ class Staged:
             return None
         values = [leaf for leaf, kind in zip(leaves, self.signature.leaves, strict=True) if kind]
         for capture in self.captures:
-            value = capture.path.read(self.function, leaves)
+            value = capture.path.find(self.function, leaves)
             if type_of(value) != capture.kind:
                 return None
             values.append(value)

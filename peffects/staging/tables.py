@@ -130,6 +130,7 @@ class _Axes:
             raise KernelTypeError(
                 f"`{self.name}` has {len(self.dims)} axes and is given {len(items)} indices.",
                 at=here(),
+                fix="Give at most one index for each axis.",
             )
         pairs = [self._item(axis, item) for axis, item in enumerate(items)]
         proved = all(known for _, known in pairs)

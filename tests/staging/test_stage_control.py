@@ -1,4 +1,4 @@
-"""Python's control flow in kernels: what is staged equals what Python does with the same numbers."""
+"""Python's control flow in kernels: what is staged equals what Python does."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_and_guards_what_follows() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.int64])
 def test_promotion_is_numpy_s(dtype: type) -> None:
-    x = np.array([3, 1], dtype)
+    x: Any = np.array([3, 1], dtype)
     half = np.float32(0.5)
 
     def mixed(x: Any, half: Any) -> Any:
@@ -272,10 +272,9 @@ def test_compile_time_does_not_depend_on_trip_counts() -> None:
 
 def test_carries_take_the_type_that_rounds_need() -> None:
     def widening(x: Any) -> Any:
-        s, low, count = 0, None, 0
+        s, count = 0, 0
         for k in range(len(x)):
             s = s + x[k]
-            low = x[k]
             count += 1
         return s, count
 
@@ -286,7 +285,7 @@ def test_carries_take_the_type_that_rounds_need() -> None:
 def test_locals_that_no_round_changes_are_not_carried() -> None:
     def constant(x: Any, flag: Any) -> Any:
         scale, mode = 2.0, "sum"
-        for k in range(len(x)):
+        for _ in range(len(x)):
             scale, mode = scale, mode
             if flag:
                 scale = 3.0
@@ -296,11 +295,15 @@ def test_locals_that_no_round_changes_are_not_carried() -> None:
     assert "scale" not in text(constant, np.ones(2), None)
 
 
+def halved_product(a: Any, x: Any) -> Any:
+    y = pe.table(lambda i: pe.sum(lambda j: a[i, j] * x[j]))
+    return pe.table(lambda i: y[i] / 2.0)
+
+
 def test_tables_are_carried() -> None:
     def power_iteration(a: Any, x: Any, steps: Any) -> Any:
         for _ in range(steps):
-            y = pe.table(lambda i: pe.sum(lambda j: a[i, j] * x[j]))
-            x = pe.table(lambda i: y[i] / 2.0)
+            x = halved_product(a, x)
         return x
 
     a, x = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones(2)
@@ -406,7 +409,11 @@ def test_functions_of_all_kinds_are_called() -> None:
 def test_arguments_and_results_are_nested() -> None:
     def swap(point: Any, options: Any) -> Any:
         (a, b), line = point, options["line"]
-        return {"line": dataclasses.replace(line, slope=b), "points": [Point(b, a)], "name": "swapped"}
+        return {
+            "line": dataclasses.replace(line, slope=b),
+            "points": [Point(b, a)],
+            "name": "swapped",
+        }
 
     point, line = Point(1.0, 2), Line(np.array([1.0]), 4)
     found = run(swap, point, {"line": line, "mode": "x"})
@@ -429,7 +436,10 @@ def test_kernels_call_kernels() -> None:
             raise AssertionError("a kernel inside a kernel is staged")
 
     square = Kernel(lambda x: x * x if x > 0 else x)
-    assert run(lambda x: pe.table(lambda i: square(x[i])), np.array([-1.0, 3.0])).tolist() == [-1, 9]
+    assert run(lambda x: pe.table(lambda i: square(x[i])), np.array([-1.0, 3.0])).tolist() == [
+        -1,
+        9,
+    ]
 
 
 def test_functions_without_source_run_on_symbols() -> None:

@@ -1,0 +1,663 @@
+"""What kernels refuse: the class, the user's line, and the words that matter."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from staged import pe, run, staged
+
+from peffects.errors import (
+    AccumulatorError,
+    BoundsError,
+    ControlFlowError,
+    DataRaceError,
+    DivisionError,
+    IndexSetMismatchError,
+    KernelRecursionError,
+    KernelTypeError,
+    LeakedTracerError,
+    MergeError,
+    PeffectsError,
+    SideEffectError,
+    UnknownIndexSetError,
+    UnsupportedSyntaxError,
+    ValueRangeError,
+)
+from peffects.staging.ops import run_outside_with
+from peffects.staging.types import ArrayType
+
+X, A = np.arange(3.0), np.arange(6.0).reshape(2, 3)
+KEPT: list[Any] = []
+COUNT = 0
+
+
+def check(
+    error: type[PeffectsError], function: Callable[..., Any], args: tuple[Any, ...], *words: str
+) -> None:
+    """Running `function` raises `error` at the line marked `# here`; the message has `words`."""
+    with pytest.raises(error) as caught:
+        run(function, *args)
+    message = str(caught.value)
+    for word in words:
+        assert word in message
+    assert "# here" in caught.value.at.snippet(), message
+    assert caught.value.fix
+
+
+# --- index sets ----------------------------------------------------------------------------------
+
+
+def test_literal_sizes_that_differ() -> None:
+    def f() -> Any:
+        t = pe.table(lambda i: 1.0, over=3)
+        u = pe.table(lambda i: 1.0, over=pe.Fin(4))
+        return pe.sum(lambda i: t[i] * u[i])  # here
+
+    check(IndexSetMismatchError, f, (), "axis 0 of `t`", "size 3", "axis 0 of `u`", "size 4")
+
+
+def test_given_set_that_differs() -> None:
+    def f() -> Any:
+        t = pe.table(lambda i: 1.0, over=3)
+        return pe.sum(lambda i: t[i], over=pe.Fin(4))  # here
+
+    check(IndexSetMismatchError, f, (), "`i` runs over `Fin(4)`", "axis 0 of `t`, of size 3")
+
+
+def test_sizes_of_arguments_that_differ() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return pe.sum(lambda i: x[i] * y[i])  # here
+
+    check(IndexSetMismatchError, f, (X, np.ones(2)), "axis 0 of `y`", "axis 0 of `x`", "length 2")
+
+
+def test_argument_of_another_size_than_a_scalar_says() -> None:
+    def f(x: Any, n: Any) -> Any:
+        return pe.sum(lambda i: x[i], over=n)  # here
+
+    check(IndexSetMismatchError, f, (X, 4), "`x`", "`n`")
+
+
+def test_computed_sizes_that_differ() -> None:
+    def f(x: Any, n: Any) -> Any:
+        t = pe.table(lambda i: 1.0, over=n + 1)
+        return pe.sum(lambda i: x[i] * t[i])  # here
+
+    assert run(f, X, 2) == 3.0
+    check(IndexSetMismatchError, f, (X, 3), "`i` runs over axis 0 of `x`", "size 3", "size 4")
+
+
+def test_index_used_in_arithmetic_only() -> None:
+    def f(n: Any) -> Any:
+        return pe.table(lambda i: 2.0 * i)  # here
+
+    check(UnknownIndexSetError, f, (3,), "`i`", "over=n")
+
+
+def test_index_of_a_table_made_in_its_own_loop() -> None:
+    def f(x: Any) -> Any:
+        def body(i: Any) -> Any:
+            row = pe.table(lambda j: 1.0, over=int(x[0]))
+            return row[i]  # here
+
+        return pe.table(body)
+
+    check(UnknownIndexSetError, f, (X,), "`i`", "`row`", "inside the loop")
+
+
+def test_rows_of_different_lengths() -> None:
+    def f(n: Any) -> Any:
+        return pe.table(lambda i: pe.table(lambda j: 1.0, over=i + 1), over=n)  # here
+
+    check(KernelTypeError, f, (3,), "rows have different lengths")
+
+
+def test_negative_sizes() -> None:
+    def f(n: Any) -> Any:
+        return pe.sum(lambda i: 1.0, over=n - 3)  # here
+
+    check(ValueRangeError, f, (2,), "the size -1")
+
+    def g() -> Any:
+        return pe.sum(lambda i: 1.0, over=-3)  # here
+
+    with pytest.raises(ValueRangeError, match="size -3 is negative"):
+        run(g)
+
+
+def test_sizes_that_are_no_sizes() -> None:
+    def f(x: Any) -> Any:
+        return pe.sum(lambda i: 1.0, over=x[0])  # here
+
+    check(KernelTypeError, f, (X,), "no size")
+
+
+def test_wrong_number_of_sets_or_axes() -> None:
+    def f(x: Any) -> Any:
+        return pe.sum(lambda i, j: x[i] * x[j], over=(x, x, x))  # here
+
+    check(KernelTypeError, f, (X,), "takes 2 indices")
+
+    def g(x: Any) -> Any:
+        return pe.sum(lambda i, j: x[i, j])  # here
+
+    with pytest.raises(KernelTypeError, match="`x` has 1 axes and is given 2 indices"):
+        run(g, X)
+
+
+# --- races ---------------------------------------------------------------------------------------
+
+
+def test_local_of_the_outside_assigned_in_a_parallel_loop() -> None:
+    def f(x: Any) -> Any:
+        total = 0.0
+        for i in pe.par(x):
+            if x[i] > 0:
+                total = total + x[i]  # here
+        return total
+
+    check(DataRaceError, f, (X,), "`total`", "pe.accumulator()", "range")
+
+
+def test_elements_are_not_assigned() -> None:
+    def f(x: Any, out: Any) -> Any:
+        for i in pe.par(x):
+            out[i] = 2 * x[i]  # here
+        return out
+
+    check(DataRaceError, f, (X, X), "`out`", "pe.table")
+
+    def g(x: Any) -> Any:
+        for i in pe.par(x):
+            X[i] += x[i]  # here
+
+    check(DataRaceError, g, (X,), "`X`")
+
+    def h(x: Any) -> Any:
+        y = pe.accumulator(x)
+        y[0] = 1.0  # here
+
+    check(DataRaceError, h, (X,), "`y`")
+
+
+# --- control flow and conversions ----------------------------------------------------------------
+
+
+def no_source() -> dict[str, Any]:
+    """Functions whose source nobody can read."""
+    space: dict[str, Any] = {"pe": pe}
+    exec("def test(x):\n    if x: return 1", space)
+    exec("def loop(x):\n    for i in pe.par(x): pass", space)
+    return space
+
+
+def test_control_flow_that_is_not_rewritten() -> None:
+    def f(x: Any) -> Any:
+        assert x[0] > 0, "a message"  # here
+
+    check(ControlFlowError, f, (X,), "truth value")
+
+    space = no_source()
+    with pytest.raises(ControlFlowError, match="truth value"):
+        run(space["test"], 1.0)
+    with pytest.raises(ControlFlowError, match=r"pe\.par"):
+        run(space["loop"], X)
+
+
+def test_python_needs_the_number() -> None:
+    def f(x: Any) -> Any:
+        return [1, 2, 3][int(x[0])]  # here
+
+    check(ControlFlowError, f, (X,), "a list is indexed with a symbol")
+
+    def g(x: Any) -> Any:
+        return float.hex(float(x[0]))
+
+    with pytest.raises(TypeError):
+        run(g, X)
+
+    def h(n: Any) -> Any:
+        return [k for k in range(n)]  # here
+
+    check(ControlFlowError, h, (3,), "`range`")
+
+    def k(x: Any) -> Any:
+        return np.array(x)  # here
+
+    check(ControlFlowError, k, (1.0,), "numpy array")
+
+
+def test_sides_that_disagree() -> None:
+    def f(x: Any) -> Any:
+        y: Any = None
+        if x > 0:
+            y = x
+        return y + 1  # here
+
+    check(MergeError, f, (1.0,), "`y`", "a number (f64) on one way and None on the other")
+
+    def g(x: Any) -> Any:
+        if x > 0:  # here
+            return 1.0
+
+    check(MergeError, g, (1.0,), "the result")
+
+    def h(x: Any) -> Any:
+        if x > 0:
+            z = 1
+        return z  # here
+
+    with pytest.raises(MergeError, match="`z` has no value here: it is assigned on one side"):
+        run(h, 1.0)
+
+
+def test_locals_of_loops_after_the_loop() -> None:
+    def f(x: Any) -> Any:
+        for k in range(len(x)):
+            last = x[k]
+        return last + 1  # here
+
+    check(MergeError, f, (X,), "`last`", "inside the loop")
+
+    def g(x: Any) -> Any:
+        for k in range(len(x)):
+            x[k]
+        return k + 1  # here
+
+    check(MergeError, g, (X,), "`k`", "zero times")
+
+    def h(x: Any) -> Any:
+        state = "start"
+        for _ in range(len(x)):
+            if state == "start":  # here
+                state = "on"
+
+    check(MergeError, h, (X,), "`state`", "the str 'on' on the other")
+
+
+def test_leaving_a_staged_loop() -> None:
+    def f(x: Any) -> Any:
+        for k in range(len(x)):
+            if x[k] > 1:
+                break  # here
+
+    check(UnsupportedSyntaxError, f, (X,), "`break`", "while")
+
+    def g(x: Any) -> Any:
+        for i in pe.par(x):
+            if x[i] > 1:
+                continue  # here
+
+    check(UnsupportedSyntaxError, g, (X,), "`continue`")
+
+    def h(x: Any) -> Any:
+        for k in range(len(x)):
+            return x[k]  # here
+
+    check(UnsupportedSyntaxError, h, (X,), "`return`")
+
+    def r(x: Any) -> Any:
+        if x > 0:
+            raise ValueError("positive")  # here
+
+    check(UnsupportedSyntaxError, r, (1.0,), "`raise`")
+
+
+def test_statements_that_kernels_do_not_have() -> None:
+    def f(x: Any) -> Any:
+        try:  # here
+            return x
+        finally:
+            pass
+
+    check(UnsupportedSyntaxError, f, (1.0,), "`try`")
+
+    def g(x: Any) -> Any:
+        class Inside:  # here
+            pass
+
+        return Inside
+
+    check(UnsupportedSyntaxError, g, (1.0,), "a class definition")
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+def test_tables_are_not_numbers() -> None:
+    def f(x: Any) -> Any:
+        return x + x  # here
+
+    check(KernelTypeError, f, (X,), "`x`", "as a whole")
+
+    def g(x: Any) -> Any:
+        return pe.exp(x)  # here
+
+    check(KernelTypeError, g, (X,), "`x`")
+
+    def h(x: Any) -> Any:
+        return pe.sum(lambda i: x[i:])  # here
+
+    check(KernelTypeError, h, (X,), "slice")
+
+    def k(x: Any) -> Any:
+        return x == x  # here
+
+    check(KernelTypeError, k, (X,), "as a whole")
+
+
+def test_indices_are_integers() -> None:
+    def f(x: Any) -> Any:
+        return x[x[0]]  # here
+
+    check(KernelTypeError, f, (X,), "axis 0 of `x`", "f64")
+
+
+def test_bodies_return_numbers() -> None:
+    def f(x: Any) -> Any:
+        return pe.table(lambda i: print_nothing(x[i]))  # here
+
+    check(KernelTypeError, f, (X,), "the body of `table`", "None")
+
+    def g(x: Any) -> Any:
+        return pe.table(3.0)  # here
+
+    check(KernelTypeError, g, (X,), "takes a function")
+
+    def h(x: Any) -> Any:
+        return x + "a"  # here
+
+    check(KernelTypeError, h, (1.0,), "the str 'a'")
+
+
+def print_nothing(x: Any) -> None:
+    """Return nothing."""
+
+
+def test_floats_do_not_become_integers_silently() -> None:
+    def f(x: Any) -> Any:
+        h = pe.accumulator(dtype=int)
+        for i in pe.par(x):
+            h += x[i]  # here
+        return h
+
+    check(KernelTypeError, f, (X,), "float", "int(...)")
+
+
+def test_accumulators_of_wrong_kinds() -> None:
+    def f() -> Any:
+        return pe.accumulator(dtype=complex)  # here
+
+    check(KernelTypeError, f, (), "dtype")
+
+    def g() -> Any:
+        return pe.accumulator(op="xor")  # here
+
+    check(KernelTypeError, g, (), "xor")
+
+    def h() -> Any:
+        return pe.accumulator(op="or")  # here
+
+    check(KernelTypeError, h, (), "`or`")
+
+    def k(x: Any) -> Any:
+        total = pe.accumulator()
+        total *= 2.0  # here
+
+    check(AccumulatorError, k, (X,), "`total`", "`*=`")
+
+
+def test_accumulated_values_have_the_right_rank() -> None:
+    def f(a: Any) -> Any:
+        rows = pe.accumulator(3, 3)
+        rows[0] += 1.0  # here
+
+    check(KernelTypeError, f, (A,), "one number", "1 axes")
+
+    def g(a: Any) -> Any:
+        total = pe.accumulator()
+        total += a[0]  # here
+
+    check(KernelTypeError, g, (A,), "whole table")
+
+
+def test_arguments_of_unknown_types() -> None:
+    with pytest.raises(KernelTypeError, match="`x` has dtype complex128"):
+        staged(lambda x: x, np.ones(2, complex))
+    with pytest.raises(KernelTypeError, match="float16"):
+        staged(lambda x: x, ArrayType("float16", 1))
+
+
+def test_numpy_functions_of_symbols() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(x[0])  # here
+
+    check(KernelTypeError, f, (X,), "np.sum")
+
+    def g(x: Any) -> Any:
+        return np.arcsinh(x[0])  # here
+
+    check(KernelTypeError, g, (X,), "np.arcsinh")
+
+    def h(x: Any) -> Any:
+        return np.multiply(np.ones(2), x[0])  # here
+
+    check(KernelTypeError, h, (X,), "whole array")
+
+    def k(x: Any) -> Any:
+        return round(x)  # here
+
+    check(KernelTypeError, k, (1.5,), "round")
+
+
+# --- effects -------------------------------------------------------------------------------------
+
+
+def test_effects_are_refused() -> None:
+    def f(x: Any) -> Any:
+        print(x)  # here
+
+    check(SideEffectError, f, (1.0,), "`print`")
+
+    def g(x: Any) -> Any:
+        return x + random.random()  # here
+
+    check(SideEffectError, g, (1.0,), "`random`")
+
+    def h(x: Any) -> Any:
+        return x + time.time()  # here
+
+    check(SideEffectError, h, (1.0,), "`time`")
+
+    def k(x: Any) -> Any:
+        return x + np.random.default_rng(0).normal()  # here
+
+    check(SideEffectError, k, (1.0,), "`normal`")
+
+
+def test_changes_of_objects_from_outside_are_refused() -> None:
+    def f(x: Any) -> Any:
+        KEPT.append(x)  # here
+
+    check(SideEffectError, f, (1.0,), "`append`", "list")
+
+    def g(x: Any) -> Any:
+        rows: list[Any] = []
+        for i in pe.par(x):
+            rows.append(x[i])  # here
+        return rows
+
+    check(SideEffectError, g, (X,), "a parallel loop")
+
+    def h(x: Any) -> Any:
+        found = {"n": 0}
+        if x > 0:
+            found["n"] += 1  # here
+        return found
+
+    check(SideEffectError, h, (1.0,), "dict")
+
+    def k(x: Any) -> Any:
+        f.calls = 1  # type: ignore[attr-defined]  # here
+        return x
+
+    check(SideEffectError, k, (1.0,), "`calls`")
+
+    def m(x: Any) -> Any:
+        rows: list[Any] = []
+        for i in pe.par(x):
+            rows += [x[i]]  # here
+        return rows
+
+    check(SideEffectError, m, (X,), "list")
+
+    def n(x: Any) -> Any:
+        global COUNT  # here
+        COUNT += 1
+        return x
+
+    check(SideEffectError, n, (1.0,), "`global`")
+
+
+def test_objects_that_a_block_makes_are_its_own() -> None:
+    def f(x: Any) -> Any:
+        rows = []
+        rows.append(x[0])
+        found = {}
+        found["a"] = rows[0]
+
+        def body(i: Any) -> Any:
+            mine = [x[i]]
+            mine.append(found["a"])
+            mine[0] = mine[0] * 2
+            return mine[0] + mine[1]
+
+        return pe.table(body)
+
+    assert run(f, X).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_symbols_do_not_leave_their_block() -> None:
+    def keep(value: Any) -> Any:
+        space["kept"] = value
+        return value
+
+    def f(x: Any) -> Any:
+        pe.table(lambda i: hold(x[i]))
+        return space["kept"] + 1  # here
+
+    space: dict[str, Any] = {}
+    exec("def hold(v):\n    space['kept'] = v\n    return v", {"space": space}, space)
+    hold = space["hold"]
+    check(LeakedTracerError, f, (X,), "a parallel loop")
+    with pytest.raises(LeakedTracerError, match="after the kernel was staged"):
+        space["kept"] + 1
+    assert keep(1) == 1
+
+
+# --- accumulators --------------------------------------------------------------------------------
+
+
+def test_accumulator_read_inside_its_own_loop() -> None:
+    def f(x: Any) -> Any:
+        h = pe.accumulator(x)
+        for i in pe.par(x):
+            h[i] += x[i]
+            h[i] += h[0]  # here
+        return h
+
+    check(AccumulatorError, f, (X,), "`h` is read inside a parallel loop")
+
+    def g(x: Any) -> Any:
+        h = pe.accumulator()
+        if x[0] > 0:
+            h += 1.0
+        else:
+            x = h + 1.0  # here
+        return h
+
+    check(AccumulatorError, g, (X,), "`h` is read inside one side of an `if`")
+
+
+def test_accumulator_written_after_it_was_read() -> None:
+    def f(x: Any) -> Any:
+        h = pe.accumulator()
+        h += x[0]
+        y = h + 1.0
+        h += y  # here
+        return h
+
+    check(AccumulatorError, f, (X,), "written after it was read", "read at")
+
+
+# --- at run time ---------------------------------------------------------------------------------
+
+
+def test_checks_of_numbers() -> None:
+    def f(x: Any) -> Any:
+        return 1 // int(x)  # here
+
+    check(DivisionError, f, (0.0,), "division by zero")
+
+    def g(x: Any) -> Any:
+        return int(x)  # here
+
+    for bad in (np.inf, np.nan, 1e30):
+        check(ValueRangeError, g, (bad,), "cannot become an integer")
+
+    def h(n: Any) -> Any:
+        return 2 ** (n - 3)  # here
+
+    check(ValueRangeError, h, (1,), "negative power -2")
+
+    def k(x: Any) -> Any:
+        return pe.max(lambda i: x[i])  # here
+
+    check(ValueRangeError, k, (np.zeros(0),), "empty")
+
+    def m(x: Any) -> Any:
+        return x // 0  # here
+
+    with pytest.raises(DivisionError, match="literal 0"):
+        run(m, 1)
+
+
+def test_indices_out_of_bounds() -> None:
+    def f(x: Any) -> Any:
+        return pe.table(lambda i: x[i] + x[i + 1])  # here
+
+    with pytest.raises(BoundsError, match=r"index 3 .* `x` with size 3") as caught:
+        run(f, X)
+    assert "# here" in caught.value.at.snippet()
+
+
+def test_literals_out_of_range() -> None:
+    def f(x: Any) -> Any:
+        return x[0] + 300
+
+    with pytest.raises(ValueRangeError, match="300 is no uint8"):
+        run(f, np.zeros(1, np.uint8))
+    with pytest.raises(ValueRangeError, match="64 bits"):
+        run(lambda x: x + 2**70, 1)
+
+
+def test_recursion_is_refused() -> None:
+    def power(x: Any, n: Any) -> Any:
+        return 1.0 if n == 0 else x * power(x, n - 1)  # here
+
+    check(KernelRecursionError, power, (2.0, 3), "`power` calls itself")
+
+
+def test_operations_outside_kernels() -> None:
+    with pytest.raises(ControlFlowError, match="outside a kernel"):
+        pe.par(X)
+    with pytest.raises(ControlFlowError, match="outside a kernel"):
+        pe.accumulator()
+    run_outside_with(lambda operation, args, kwargs: run(operation, *args, **kwargs))
+    assert pe.sum(lambda i: X[i]) == 3.0
+    assert pe.table(lambda i: 2 * i, over=3).tolist() == [0, 2, 4]
