@@ -7,13 +7,14 @@ own, with the original's globals, defaults and closure cells, and hooks that kno
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
 
 from peffects.source import is_internal_file
 from peffects.staging.rewrite import HOOKS, rewrite_function
 from peffects.staging.sources import find_source
 
-__all__ = ["is_rewritten", "is_users", "rewritten"]
+__all__ = ["is_rewritten", "is_users", "rewritten", "with_reads"]
 
 _CODE: dict[tuple[str, CodeType], CodeType | None] = {}
 _REWRITTEN: set[int] = set()
@@ -48,6 +49,24 @@ def rewritten(function: FunctionType, hooks: object) -> FunctionType:
     new.__qualname__ = function.__qualname__
     new.__module__ = function.__module__
     return new
+
+
+def with_reads(function: FunctionType, read: Callable[[str, object], object]) -> FunctionType:
+    """`function`, which has no source, with `read(name, value)` in place of each free variable."""
+    code, space = function.__code__, function.__globals__
+    names = {name for inner in _all_codes(code) for name in inner.co_names if name in space}
+    globals_ = {**space, **{name: read(name, space[name]) for name in names}}
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    closure = tuple(CellType(read(name, cell.cell_contents)) for name, cell in cells)
+    new = FunctionType(code, globals_, function.__name__, function.__defaults__, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return new
+
+
+def _all_codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in _inner_codes(code):
+        yield from _all_codes(inner)
 
 
 def _rewritten_code(code: CodeType) -> CodeType | None:

@@ -31,7 +31,7 @@ from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import CHANGE_FIX, REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
-from peffects.staging.functions import is_rewritten, is_users, rewritten
+from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.ops import ParallelLoop
@@ -378,9 +378,12 @@ def _function(function: FunctionType, kernel: bool = False) -> Function:
             at=here(),
             fix="Effects in a kernel need their handlers inside it; loops are `for` statements.",
         )
-    new = rewritten(function, Hooks(function))
+    hooks = Hooks(function)
+    new = rewritten(function, hooks)
     if current() is not None:
         _check_recursion(new, 1 if kernel else _DEEPEST)
+        if new is function:
+            return with_reads(function, hooks.free)
     return new
 
 

@@ -5,11 +5,19 @@ Python's own numbers are *weak* (NEP 50): `x[i] * 2.0` has the type of `x[i]` if
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS, Scalar
 
-__all__ = ["join", "number_type", "scalar_of", "true_division_type"]
+__all__ = ["dtype_name", "join", "number_type", "scalar_of", "true_division_type"]
+
+
+@functools.cache
+def dtype_name(dtype: np.dtype[np.generic]) -> str:
+    """The name of a dtype, which numpy itself puts together anew each time."""
+    return dtype.name
 
 
 def scalar_of(dtype: object) -> Scalar | None:
@@ -23,7 +31,7 @@ def scalar_of(dtype: object) -> Scalar | None:
 def number_type(value: object) -> tuple[Scalar, bool] | None:
     """The type of a number and whether it is weak; None if `value` is no number kernels know."""
     if isinstance(value, np.generic):
-        scalar = SCALARS.get(value.dtype.name)
+        scalar = SCALARS.get(dtype_name(value.dtype))
         return None if scalar is None else (scalar, False)
     if isinstance(value, bool):
         return BOOL, False

@@ -8,6 +8,7 @@ without their `__init__`, which may want numbers where symbols stand.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,7 +40,12 @@ def _is_dataclass(kind: type) -> bool:
 
 def is_tree(value: object) -> bool:
     """Whether `flatten` takes `value` apart."""
-    kind = type(value)
+    kind: type = type(value)
+    return _is_container(kind)
+
+
+@functools.cache
+def _is_container(kind: type) -> bool:
     return kind in (tuple, list, dict) or _is_namedtuple(kind) or _is_dataclass(kind)
 
 

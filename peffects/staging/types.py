@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from peffects.staging.promotion import number_type
+from peffects.staging.promotion import dtype_name, number_type
 
 __all__ = ["ArgumentType", "ArrayType", "ScalarType", "as_array", "type_of"]
 
@@ -47,6 +47,8 @@ def as_array(value: object) -> NDArray[np.generic] | None:
 
 def type_of(value: object) -> ArgumentType | None:
     """The type of an array or a number, or of a type itself; None for any other value."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return ArrayType(dtype_name(value.dtype), value.ndim)
     if isinstance(value, ArrayType | ScalarType):
         return value
     known = number_type(value)
@@ -54,7 +56,7 @@ def type_of(value: object) -> ArgumentType | None:
         return ScalarType(known[0].dtype, known[1])
     array = as_array(value)
     if array is None:
-        return ScalarType(value.dtype.name) if isinstance(value, np.generic) else None
+        return ScalarType(dtype_name(value.dtype)) if isinstance(value, np.generic) else None
     if array.ndim == 0:
-        return ScalarType(array.dtype.name)
-    return ArrayType(array.dtype.name, array.ndim)
+        return ScalarType(dtype_name(array.dtype))
+    return ArrayType(dtype_name(array.dtype), array.ndim)

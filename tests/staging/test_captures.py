@@ -198,3 +198,13 @@ def test_paths_have_names() -> None:
     assert path.then(StepKind.ITEM, "a").name == "f.w['a']"
     assert path.then(StepKind.CELL, "c").name == "c"
     assert Path(Constant(3)).name == "captured"
+
+
+def test_functions_without_source_read_again() -> None:
+    space: dict[str, Any] = {"pe": pe, "scale": 2.0, "weights": np.ones(3)}
+    exec("def f(x): return pe.sum(lambda i: weights[i] * x[i] * scale)", space)
+    made = staged(space["f"], X)
+    assert call(made, X) == 6.0
+    space["scale"] = 3.0
+    space["weights"][2] = 5.0
+    assert call(made, X) == 33.0

@@ -256,14 +256,14 @@ def test_tracebacks_show_the_user_s_lines() -> None:
 
 def test_sources_of_lambdas_are_found_by_their_place() -> None:
     pair = (lambda x: x + 1, lambda x: x + 2)
-    nested, multi = [
+    kept: list[Any] = [
         lambda x: lambda x: x,
         lambda x: (
             x,
             x,
         ),
     ]
-    for function in (*pair, nested, nested(1), multi):
+    for function in (*pair, *kept, kept[0](1)):
         source = find_source(function.__code__)
         assert source is not None
         assert rewrite(function)(5) == function(5) or callable(function(5))
