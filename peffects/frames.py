@@ -98,6 +98,9 @@ class TopMarker(Marker):
 
 TOP = TopMarker()
 
+NOTHING: Evidence = {}
+"""The evidence of a handler that has ended, which breaks the cycle from its evidence to itself."""
+
 
 class HandlerMarker(Marker):
     """An installed handler."""

@@ -61,6 +61,6 @@ def strip_internal(error: BaseException, known: TracebackType | None) -> None:
         entry = entry.tb_next
     rest = entry
     for entry in reversed(kept):
-        entry.tb_next = rest
-        rest = entry
+        # A new entry: setting `tb_next` would walk the whole chain to look for loops.
+        rest = TracebackType(rest, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     error.__traceback__ = rest

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from peffects.effects import NONE, Call, Computation, describe_start, start
 from peffects.frames import (
+    NOTHING,
     TOP,
     ClauseEnd,
     Frames,
@@ -123,13 +124,15 @@ class Stack:
                 self.done = True
                 return
             self.frames, self.mark = mark.frames, mark.below
-            if isinstance(mark, HandlerMarker) and mark.handler._ret is not None:
+            if isinstance(mark, HandlerMarker):
+                mark.evidence = NOTHING
                 handler, ret = mark.handler, mark.handler._ret
-                if handler._ret_is_generator:
-                    call = Call(ret, (handler, value), {})
-                    self._begin(start(call), call)
-                    return
-                value = ret(handler, value)
+                if ret is not None:
+                    if handler._ret_is_generator:
+                        call = Call(ret, (handler, value), {})
+                        self._begin(start(call), call)
+                        return
+                    value = ret(handler, value)
             elif isinstance(mark, UnwindMarker):
                 if mark.error is not None:
                     raise mark.error
@@ -153,6 +156,7 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
+                mark.evidence = NOTHING
                 if isinstance(error, mark.handler._catches) and may_catch(error):
                     self._return(mark.handler._raised(error))
                     return

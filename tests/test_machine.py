@@ -78,6 +78,28 @@ def test_calls_nest_deeper_than_the_python_stack() -> None:
     assert run(handle(run_state(7), depth(deep))) == (7, 7 + deep)
 
 
+@pytest.mark.parametrize("end", ["exception", "throw"])
+def test_what_ends_a_deep_computation_unwinds_every_frame(end: str) -> None:
+    """In linear time: 20 000 frames take a second, and would take minutes otherwise."""
+    unwound = 0
+
+    @effectful
+    def depth(n: int) -> Any:
+        nonlocal unwound
+        if n == 0:
+            if end == "throw":
+                yield from throw("bottom")
+            raise ValueError("bottom")
+        try:
+            return (yield from depth(n - 1))
+        finally:
+            unwound += 1
+
+    answer: Any = run(attempt(depth(20_000), catch=(ValueError,)))
+    assert str(answer.error) == "bottom"
+    assert unwound == 20_000
+
+
 def test_handlers_nest_deeper_than_the_python_stack() -> None:
     @effectful
     def under(n: int) -> Any:

@@ -48,6 +48,7 @@ class Err(Generic[X_co]):
 
 
 Result: TypeAlias = "Ok[R] | Err[X]"
+"""What `attempt` gives: a value or an error."""
 
 
 class Throw(Effect, Generic[X_co]):

@@ -24,8 +24,14 @@ class Monoid(Generic[T]):
 
 
 ADD: Final[Monoid[Any]] = Monoid(0, operator.add)
+"""Sums of numbers, or of arrays."""
 MULTIPLY: Final[Monoid[Any]] = Monoid(1, operator.mul)
+"""Products of numbers, or elementwise of arrays."""
 ALL: Final = Monoid(True, operator.and_)
+"""Whether all are true."""
 ANY: Final = Monoid(False, operator.or_)
+"""Whether any is true."""
 JOIN: Final = Monoid("", operator.add)
+"""Strings, one after the other."""
 CONCATENATE: Final[Monoid[tuple[Any, ...]]] = Monoid((), operator.add)
+"""Tuples, one after the other."""
