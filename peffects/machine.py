@@ -149,16 +149,15 @@ class Machine(Stack):
                     refuse_bare(gen, yielded)
                 tag, item = yielded
                 if tag is PERFORM:
-                    owner = evidence.get(item._effect)
-                    if owner is not None and item._clause in owner.clauses:
-                        kind, function, _ = owner.clauses[item._clause]
-                        if kind == ANSWER:
-                            sent = function(owner.handler, item)
-                            if sent is None:
-                                sent = NONE
-                            if log is not None:
-                                log = ((log, item), sent)
-                            continue
+                    owner: Any = evidence.get(item._effect)
+                    clause = None if owner is None else owner.clauses.get(item._clause)
+                    if clause is not None and clause[0] == ANSWER:
+                        sent = clause[1](owner.handler, item)
+                        if sent is None:
+                            sent = NONE
+                        if log is not None:
+                            log = ((log, item), sent)
+                        continue
                 elif tag is CALL:
                     callee = item.function(*item.args, **item.kwargs)
                     if log is None:

@@ -226,6 +226,10 @@ def test_an_operation_defined_after_its_handler_is_refused_when_performed() -> N
         run(handle(early(), Second()))
 
 
+def test_a_handler_has_handle_as_a_method() -> None:
+    assert run(run_state(3).handle(State.get())) == (3, 3)
+
+
 def test_forks_share_fields_and_with_changes_some() -> None:
     original = run_state(1)
     fork = original._fork()
