@@ -8,7 +8,7 @@ peffects costs next to nothing.
 
 from __future__ import annotations
 
-import importlib
+import importlib as _importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def __getattr__(name: str) -> object:
     """Load a public name from its home, the first time that it is used."""
     for home, names in _HOMES.items():
         if name in names:
-            value: object = getattr(importlib.import_module(f"peffects.{home}"), name)
+            value: object = getattr(_importlib.import_module(f"peffects.{home}"), name)
             globals()[name] = value
             return value
     raise AttributeError(f"module 'peffects' has no attribute {name!r}")

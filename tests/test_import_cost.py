@@ -33,7 +33,7 @@ def python(program: str) -> str:
 
 @pytest.mark.parametrize(
     "module",
-    ["peffects", "peffects.handlers", "peffects.applicative", "peffects.parallel", "peffects.ad"],
+    ["peffects", "peffects.handlers", "peffects.parallel", "peffects.ad"],
 )
 def test_import_loads_nothing_heavy(module: str) -> None:
     loaded = python(f"import sys, {module}\nprint(*sys.modules, sep='\\n')").split()
