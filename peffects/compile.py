@@ -8,9 +8,9 @@ machine code is cached on disk by `codegen/loader.py`, compiled kernels by the k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,11 @@ from peffects.codegen import cpu
 from peffects.codegen.cpu import compile_cpu
 from peffects.codegen.launcher import Executable
 from peffects.codegen.loader import load
-from peffects.ir.sizes import bind_sizes
-from peffects.ir.syntax import Program, Scalar, Table, Var
+from peffects.ir.sizes import mismatch
+from peffects.ir.syntax import Atom, Lit, Program, Table
 from peffects.optimize.pipeline import optimize
+
+_Expected: TypeAlias = "Callable[[Sequence[Any]], int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +34,14 @@ class Compiled:
     optimized: Program
     lowered: cpu.Compiled
     executable: Executable
+    bind: Binder
 
     def __call__(self, values: Sequence[object]) -> tuple[object, ...]:
         """Run on one value for each parameter; one numpy array or scalar for each result.
 
         Raises IndexSetMismatchError when axes disagree, and what the program's own checks raise.
         """
-        program = self.optimized
-        args = [_argument(var, value) for var, value in zip(program.params, values, strict=True)]
-        shapes = [np.shape(arg) for arg in args]
-        scalars = {
-            var: int(arg)
-            for var, arg in zip(program.params, args, strict=True)
-            if isinstance(var.type, Scalar) and var.type.is_integer
-        }
-        sizes = bind_sizes(program, shapes, scalars)
-        return self.executable(*args, *(sizes[size.var] for size in program.sizes))
+        return self.executable(*self.bind(values))
 
 
 def compile_program(program: Program) -> Compiled:
@@ -55,12 +49,61 @@ def compile_program(program: Program) -> Compiled:
     optimized = optimize(program)  # fuse loops, drop what nobody uses
     lowered = compile_cpu(optimized)  # loops over buffers, then source text
     module = load(lowered.source, lowered.kernels)  # machine code, from the cache or from numba
-    return Compiled(program, optimized, lowered, Executable(lowered.loop_program, module))
+    executable = Executable(lowered.loop_program, module)
+    return Compiled(program, optimized, lowered, executable, Binder(optimized))
 
 
-def _argument(var: Var, value: Any) -> Any:
-    """`value` as kernels take it: C contiguous, in native byte order; a scalar as it is."""
-    if isinstance(var.type, Table):
-        array: NDArray[np.generic] = np.ascontiguousarray(value, dtype=var.type.elem.dtype)
-        return array
-    return value[()] if isinstance(value, np.ndarray) else value
+class Binder:
+    """From values of a program's parameters to the inputs of its executable.
+
+    Arrays become C contiguous, aligned and of native byte order, as most are; facts are checked;
+    sizes are read.  It runs at each call, so what it does is laid out beforehand.
+    """
+
+    __slots__ = ("_facts", "_program", "_scalars", "_sizes", "_tables")
+
+    def __init__(self, program: Program) -> None:
+        tables = {k: p.type for k, p in enumerate(program.params) if isinstance(p.type, Table)}
+        self._program = program
+        self._tables = [(place, np.dtype(t.elem.dtype)) for place, t in tables.items()]
+        self._scalars = [place for place in range(len(program.params)) if place not in tables]
+        self._sizes = [(size.param, size.axis) for size in program.sizes]
+        self._facts = [
+            (fact.param, fact.axis, _expected(program, fact.size), fact) for fact in program.facts
+        ]
+
+    def __call__(self, values: Sequence[object]) -> list[Any]:
+        """The inputs: parameters, then sizes.  Raises IndexSetMismatchError."""
+        args: list[Any] = [*values]
+        for place, dtype in self._tables:
+            array = args[place]
+            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.carray:
+                args[place] = _ordinary(array, dtype)
+        for place in self._scalars:
+            if isinstance(args[place], np.ndarray):
+                args[place] = args[place][()]
+        for place, axis, expected, fact in self._facts:
+            if args[place].shape[axis] != expected(args):
+                found = args[place].shape[axis]
+                raise mismatch(self._program, fact, found, expected(args))
+        args += [args[place].shape[axis] for place, axis in self._sizes]
+        return args
+
+
+def _ordinary(value: Any, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    """`value` as kernels take it, itself where it is that already."""
+    array: NDArray[np.generic] = np.require(value, dtype, ("C", "A", "E"))
+    return array
+
+
+def _expected(program: Program, size: Atom) -> _Expected:
+    """What reads the length that a fact asks for from the values of the parameters."""
+    if isinstance(size, Lit):
+        length = int(size.value)
+        return lambda args: length
+    for bound in program.sizes:
+        if bound.var is size:
+            place, axis = bound.param, bound.axis
+            return lambda args: int(args[place].shape[axis])
+    number = program.params.index(size)
+    return lambda args: int(args[number])

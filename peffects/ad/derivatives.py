@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peffects.differentiate.linearize import has_tangent
 from peffects.differentiate.programs import (
@@ -21,9 +20,10 @@ from peffects.differentiate.programs import (
     vjp_program,
 )
 from peffects.errors import DerivativeArgumentError, UnsupportedSyntaxError
-from peffects.ir.syntax import Block, Program, Scalar, Table, Var
+from peffects.ir.syntax import F64, Block, Program, Scalar, Table, Var
 from peffects.kernels import Callee, Kernel
 from peffects.source import caller
+from peffects.staging.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import here
 from peffects.staging.trees import TreeDef, flatten, unflatten
@@ -67,14 +67,23 @@ def chosen(args: tuple[Argument, ...], argnums: Argnums, name: str) -> tuple[Arg
     return tuple(args[number] for number in numbers)
 
 
-def as_value(value: object, var: Var, role: str, name: str) -> NDArray[Any]:
-    """A tangent or cotangent as an array of the type of `var`.
+def leaf_places(args: Args) -> tuple[tuple[int, ...], int]:
+    """The leaf that each parameter stands for, and the number of all leaves of the arguments."""
+    leaves, _ = flatten(tuple(args))
+    places = tuple(k for k, leaf in enumerate(leaves) if type_of(leaf) is not None)
+    return places, len(leaves)
+
+
+def as_value(value: object, var: Var, role: str, name: str) -> object:
+    """A tangent or cotangent as a number or an array of the type of `var`.
 
     Raises DerivativeArgumentError if it cannot be one.
     """
     t = var.type
     assert isinstance(t, Scalar | Table)
     elem, ndim = (t.elem, len(t.dims)) if isinstance(t, Table) else (t, 0)
+    if ndim == 0 and type(value) in (np.dtype(elem.dtype).type, float if elem == F64 else None):
+        return value
     array = np.asarray(value)
     if array.ndim != ndim or not np.can_cast(array.dtype, elem.dtype, "same_kind"):
         raise DerivativeArgumentError(
@@ -102,6 +111,10 @@ class Gradient:
         """Those of the function."""
         return self.inner.arguments(args, kwargs)
 
+    def reader(self) -> Reader:
+        """That of the function."""
+        return self.inner.reader()
+
     def results(self, outputs: Sequence[object]) -> object:
         """The value, if wanted, and the gradient."""
         supply = iter(outputs[self.count :])
@@ -125,6 +138,8 @@ class Forward:
     count: int
     params: tuple[int, ...]  # those that have tangents
     results_with_tangent: tuple[int, ...]
+    places: tuple[int, ...]  # of the parameters among the leaves of the arguments
+    leaf_count: int
 
     def arguments(self, args: Args, kwargs: Kwargs) -> list[object] | None:
         """The function's, then the tangents of the floats among them."""
@@ -138,6 +153,11 @@ class Forward:
         return values + [
             as_value(leaves[i], params[i], "tangent", f"`{params[i].name}`") for i in self.params
         ]
+
+    def reader(self) -> Reader:
+        """The function's, then the tangents as they are."""
+        inner, count = self.inner.reader(), self.leaf_count
+        return _reader_with_more(inner, count, [count + self.places[i] for i in self.params])
 
     def results(self, outputs: Sequence[object]) -> object:
         """The value and its tangent, of the same structure; 0 for what is no float."""
@@ -158,6 +178,7 @@ class Backward:
     wanted: tuple[Argument, ...]
     params: tuple[int, ...]  # those that have cotangents
     result_vars: tuple[Var | None, ...]  # parameters for the results' cotangents
+    leaf_count: int
 
     def arguments(self, args: Args, kwargs: Kwargs) -> list[object] | None:
         """The function's, then the cotangents of its float results."""
@@ -166,8 +187,7 @@ class Backward:
         values = self.inner.arguments(primals, kwargs)
         if values is None:
             return None
-        template = self.inner.results([_Place(k) for k in range(self.count)])
-        expected, tree = flatten(template)
+        expected, tree = self._expected()
         leaves, given = flatten(cotangent)
         if given != tree:
             raise DerivativeArgumentError(
@@ -187,6 +207,17 @@ class Backward:
             if var is not None
         ]
 
+    def reader(self) -> Reader:
+        """The function's, then the cotangents as they are."""
+        leaves, count = self._expected()[0], self.leaf_count
+        at = {p.number: count + k for k, p in enumerate(leaves) if isinstance(p, _Place)}
+        more = [at[k] for k, var in enumerate(self.result_vars) if var is not None]
+        return _reader_with_more(self.inner.reader(), count, more)
+
+    def _expected(self) -> tuple[list[object], TreeDef]:
+        """The leaves and the structure of a cotangent."""
+        return flatten(self.inner.results([_Place(k) for k in range(self.count)]))
+
     def results(self, outputs: Sequence[object]) -> object:
         """A tuple with a cotangent for each argument; None for leaves that are no floats."""
         found = dict(zip(self.params, outputs, strict=True))
@@ -199,6 +230,16 @@ class _Place:
     """Stands for a result while the structure of the value is found out."""
 
     number: int
+
+
+def _reader_with_more(inner: Reader, count: int, more: Sequence[int]) -> Reader:
+    """`inner` on the first `count` leaves, then the leaves at the places `more`."""
+
+    def read(leaves: Args) -> list[Any] | None:
+        values = inner(leaves[:count])
+        return None if values is None else values + [leaves[place] for place in more]
+
+    return read
 
 
 def _dynamic_leaves(primals: tuple[object, ...], tangents: tuple[object, ...]) -> list[object]:
@@ -297,7 +338,9 @@ def forward(function: Callable[..., object]) -> Derivative:
         wrt = tuple(i for i in range(dynamic) if has_tangent(params[i].type))
         results = inner.program.body.results
         floats = tuple(k for k, r in enumerate(results) if has_tangent(r.type))
-        return Forward(inner, jvp_program(inner.program, wrt), len(results), wrt, floats)
+        places, leaves = leaf_places(args)
+        program = jvp_program(inner.program, wrt)
+        return Forward(inner, program, len(results), wrt, floats, places, leaves)
 
     return Derivative(function, derive, nested_args=True)
 
@@ -318,7 +361,8 @@ def backward(function: Callable[..., object], *, linear: bool = False) -> Deriva
             program = _without_results(vjp_program(inner.program, wrt), len(results))
         cts = iter(program.params[len(params) :])
         result_vars = tuple(next(cts) if has_tangent(r.type) else None for r in results)
-        return Backward(inner, program, len(results), wanted, wrt, result_vars)
+        leaves = leaf_places(args)[1]
+        return Backward(inner, program, len(results), wanted, wrt, result_vars, leaves)
 
     return Derivative(function, derive, nested_args=True)
 

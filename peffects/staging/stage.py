@@ -20,6 +20,7 @@ from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.captures import Capture, Guard, Path, Root, Static
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
+from peffects.staging.readers import Reader, reader
 from peffects.staging.scalars import is_symbolic, lift
 from peffects.staging.trace import Trace
 from peffects.staging.trees import TreeDef, flatten, unflatten
@@ -88,6 +89,10 @@ class Staged:
                 return None
             values.append(value)
         return [array if (array := as_array(v)) is not None else v for v in values]
+
+    def reader(self) -> Reader:
+        """The quick form of `arguments`, for calls with the signature of this one."""
+        return reader(self.function, self.signature.leaves, self.guards, self.captures)
 
     def results(self, outputs: Sequence[object]) -> object:
         """The value of the call, from the results of the program."""

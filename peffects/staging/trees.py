@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["LEAF", "Leaf", "Node", "TreeDef", "flatten", "is_tree", "map_leaves", "unflatten"]
+__all__ = [
+    "LEAF",
+    "Leaf",
+    "Node",
+    "TreeDef",
+    "flatten",
+    "is_tree",
+    "map_leaves",
+    "parts_of",
+    "unflatten",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,8 @@ def _is_namedtuple(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def _children(value: object) -> Iterator[tuple[object, object]]:
+def parts_of(value: object) -> Iterator[tuple[object, object]]:
+    """The keys and children of a value that is taken apart."""
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, list | tuple):
@@ -73,13 +84,16 @@ def _flatten(value: object, leaves: list[object]) -> TreeDef:
     if not is_tree(value):
         leaves.append(value)
         return LEAF
-    pairs = list(_children(value))
+    pairs = list(parts_of(value))
     children = tuple(_flatten(child, leaves) for _, child in pairs)
     return Node(type(value), tuple(key for key, _ in pairs), children)
 
 
 def unflatten(tree: TreeDef, leaves: Sequence[object]) -> object:
     """The value that `tree` and as many `leaves` as it has stand for."""
+    if isinstance(tree, Leaf):  # by far the most frequent
+        (value,) = leaves
+        return value
     supply = iter(leaves)
     value = _unflatten(tree, supply)
     assert next(supply, None) is None, "more leaves than the tree has"
