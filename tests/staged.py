@@ -6,6 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from peffects.errors import PeffectsError
 from peffects.ir.check import check_program
 from peffects.ir.evaluate import evaluate
 from peffects.ir.print import print_program
@@ -43,3 +46,16 @@ def call(made: Staged, *args: Any, **kwargs: Any) -> Any:
 def text(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """The IR of the staged function."""
     return print_program(staged(function, *args, **kwargs).program)
+
+
+def check_refused(
+    error: type[PeffectsError], function: Callable[..., Any], args: tuple[Any, ...], *words: str
+) -> None:
+    """Running `function` raises `error` at the line marked `# here`; the message has `words`."""
+    with pytest.raises(error) as caught:
+        run(function, *args)
+    message = str(caught.value)
+    for word in words:
+        assert word in message
+    assert "# here" in caught.value.at.snippet(), message
+    assert caught.value.fix

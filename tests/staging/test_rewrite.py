@@ -27,7 +27,7 @@ def rewrite(function: Any) -> FunctionType:
 def outcome(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:
     try:
         return "value", function(*args)
-    except Exception as error:
+    except (ArithmeticError, LookupError, NameError, TypeError) as error:
         return type(error).__name__, str(error)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from staged import pe, run, staged
+from staged import check_refused as check
+from staged import pe, run
 
 from peffects.errors import (
     AccumulatorError,
@@ -22,31 +22,16 @@ from peffects.errors import (
     KernelTypeError,
     LeakedTracerError,
     MergeError,
-    PeffectsError,
     SideEffectError,
     UnknownIndexSetError,
     UnsupportedSyntaxError,
     ValueRangeError,
 )
 from peffects.staging.ops import run_outside_with
-from peffects.staging.types import ArrayType
 
 X, A = np.arange(3.0), np.arange(6.0).reshape(2, 3)
 KEPT: list[Any] = []
 COUNT = 0
-
-
-def check(
-    error: type[PeffectsError], function: Callable[..., Any], args: tuple[Any, ...], *words: str
-) -> None:
-    """Running `function` raises `error` at the line marked `# here`; the message has `words`."""
-    with pytest.raises(error) as caught:
-        run(function, *args)
-    message = str(caught.value)
-    for word in words:
-        assert word in message
-    assert "# here" in caught.value.at.snippet(), message
-    assert caught.value.fix
 
 
 # --- index sets ----------------------------------------------------------------------------------
@@ -324,135 +309,6 @@ def test_statements_that_kernels_do_not_have() -> None:
         return Inside
 
     check(UnsupportedSyntaxError, g, (1.0,), "a class definition")
-
-
-# --- types ---------------------------------------------------------------------------------------
-
-
-def test_tables_are_not_numbers() -> None:
-    def f(x: Any) -> Any:
-        return x + x  # here
-
-    check(KernelTypeError, f, (X,), "`x`", "as a whole")
-
-    def g(x: Any) -> Any:
-        return pe.exp(x)  # here
-
-    check(KernelTypeError, g, (X,), "`x`")
-
-    def h(x: Any) -> Any:
-        return pe.sum(lambda i: x[i:])  # here
-
-    check(KernelTypeError, h, (X,), "slice")
-
-    def k(x: Any) -> Any:
-        return x == x  # here
-
-    check(KernelTypeError, k, (X,), "as a whole")
-
-
-def test_indices_are_integers() -> None:
-    def f(x: Any) -> Any:
-        return x[x[0]]  # here
-
-    check(KernelTypeError, f, (X,), "axis 0 of `x`", "f64")
-
-
-def test_bodies_return_numbers() -> None:
-    def f(x: Any) -> Any:
-        return pe.table(lambda i: print_nothing(x[i]))  # here
-
-    check(KernelTypeError, f, (X,), "the body of `table`", "None")
-
-    def g(x: Any) -> Any:
-        return pe.table(3.0)  # here
-
-    check(KernelTypeError, g, (X,), "takes a function")
-
-    def h(x: Any) -> Any:
-        return x + "a"  # here
-
-    check(KernelTypeError, h, (1.0,), "the str 'a'")
-
-
-def print_nothing(x: Any) -> None:
-    """Return nothing."""
-
-
-def test_floats_do_not_become_integers_silently() -> None:
-    def f(x: Any) -> Any:
-        h = pe.accumulator(dtype=int)
-        for i in pe.par(x):
-            h += x[i]  # here
-        return h
-
-    check(KernelTypeError, f, (X,), "float", "int(...)")
-
-
-def test_accumulators_of_wrong_kinds() -> None:
-    def f() -> Any:
-        return pe.accumulator(dtype=complex)  # here
-
-    check(KernelTypeError, f, (), "dtype")
-
-    def g() -> Any:
-        return pe.accumulator(op="xor")  # here
-
-    check(KernelTypeError, g, (), "xor")
-
-    def h() -> Any:
-        return pe.accumulator(op="or")  # here
-
-    check(KernelTypeError, h, (), "`or`")
-
-    def k(x: Any) -> Any:
-        total = pe.accumulator()
-        total *= 2.0  # here
-
-    check(AccumulatorError, k, (X,), "`total`", "`*=`")
-
-
-def test_accumulated_values_have_the_right_rank() -> None:
-    def f(a: Any) -> Any:
-        rows = pe.accumulator(3, 3)
-        rows[0] += 1.0  # here
-
-    check(KernelTypeError, f, (A,), "one number", "1 axes")
-
-    def g(a: Any) -> Any:
-        total = pe.accumulator()
-        total += a[0]  # here
-
-    check(KernelTypeError, g, (A,), "whole table")
-
-
-def test_arguments_of_unknown_types() -> None:
-    with pytest.raises(KernelTypeError, match="`x` has dtype complex128"):
-        staged(lambda x: x, np.ones(2, complex))
-    with pytest.raises(KernelTypeError, match="float16"):
-        staged(lambda x: x, ArrayType("float16", 1))
-
-
-def test_numpy_functions_of_symbols() -> None:
-    def f(x: Any) -> Any:
-        return np.sum(x[0])  # here
-
-    check(KernelTypeError, f, (X,), "np.sum")
-
-    def g(x: Any) -> Any:
-        return np.arcsinh(x[0])  # here
-
-    check(KernelTypeError, g, (X,), "np.arcsinh")
-
-    def h(x: Any) -> Any:
-        return np.multiply(np.ones(2), x[0])  # here
-
-    check(KernelTypeError, h, (X,), "whole array")
-
-    def k(x: Any) -> Any:
-        return round(x)  # here
-
-    check(KernelTypeError, k, (1.5,), "round")
 
 
 # --- effects -------------------------------------------------------------------------------------
