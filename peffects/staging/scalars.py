@@ -84,6 +84,12 @@ class Tracer:
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         self._refuse("a numpy array")
 
+    def __str__(self) -> str:
+        self._refuse("the text")
+
+    def __format__(self, spec: str) -> str:
+        self._refuse("the text")
+
     def __reduce__(self) -> NoReturn:
         self._refuse("a pickle")
 

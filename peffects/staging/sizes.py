@@ -132,10 +132,6 @@ class Sizes:
         """Whether two sizes are one."""
         return self._class(left) is self._class(right)
 
-    def text(self, atom: Atom) -> str:
-        """What the size is, for a message: "axis 0 of `x`"."""
-        return self._class(atom).best().text
-
     # --- unifying --------------------------------------------------------------------------------
 
     def unify(self, left: Atom, right: Atom, src: SrcInfo) -> Verdict:

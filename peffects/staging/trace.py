@@ -61,10 +61,6 @@ class Scope:
         """Whether `other` is this scope or inside it."""
         return any(scope is self for scope in other.up())
 
-    def repeats(self, inner: Scope) -> bool:
-        """Whether Python would do what happens in `inner` many times, or perhaps not at all."""
-        return self is not inner and self.encloses(inner)
-
 
 @dataclass(eq=False)
 class Accumulator:

@@ -64,4 +64,3 @@ def test_computed_sizes_need_a_test_at_run_time() -> None:
     assert sizes.unify(i, computed, HERE) is Verdict.SAME
     assert sizes.representative(i) is computed
     assert sizes.is_length(x) and not sizes.is_length(computed)
-    assert sizes.text(x) == "axis 0 of `x`" and sizes.text(computed) == "a computed size"

@@ -211,6 +211,11 @@ def test_python_needs_the_number() -> None:
 
     check(ControlFlowError, h, (3,), "`range`")
 
+    def text(x: Any) -> Any:
+        return f"{x}"  # here
+
+    check(ControlFlowError, text, (1.0,), "the text of the value `x`")
+
     def k(x: Any) -> Any:
         return np.array(x)  # here
 
