@@ -29,7 +29,7 @@ from peffects.codegen.loops import (
 from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose
 from peffects.codegen.lower_block import BlockLowering
 from peffects.codegen.lower_facts import Facts
-from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place
+from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place, identifier
 from peffects.codegen.lower_partials import Accumulator, combine, start_partial
 from peffects.codegen.lower_stages import Stages
 from peffects.codegen.lower_values import Scope, Target, Value
@@ -75,7 +75,7 @@ def lower(program: Program) -> Lowered:
     for binding in program.body.bindings:
         spine.binding(binding)
     outputs = tuple(spine.output(atom) for atom in program.body.results)
-    launches, kernels = spine.stages.finish(_kernel_name(program.name), spine.returned)
+    launches, kernels = spine.stages.finish(identifier(program.name), spine.returned)
     loop_program = LoopProgram(
         program.name,
         frame.slots,
@@ -283,10 +283,6 @@ class _Spine:
         lowering = self.lowering(self.stages.serial().k)
         lowering.copy(copy, lowering.place(atom))
         return copy
-
-
-def _kernel_name(name: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_") or "kernel"
 
 
 def _row(place: Place, axes: Sequence[Axis], lowering: BlockLowering) -> Expr:

@@ -7,9 +7,8 @@ below the set's size, sums and products of bounds bound sums and products.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -38,15 +37,15 @@ from peffects.ir.syntax import (
     WithAcc,
 )
 from peffects.ir.traverse import binders_of, blocks_of, operands_of, sizes_of
-from peffects.ir.typing import set_of
+from peffects.ir.typing import set_of, value_of
 
 __all__ = ["Facts", "Leaf", "upper_bound", "work_of"]
 
 Leaf = Callable[[Atom], "SizeExpr | None"]
 """The size that an atom is before the stage runs, or None if it is only known inside."""
 
-_UNIT_NS = 0.4
-"""Time of one unit of a primitive's cost, and of one access to memory."""
+_UNIT_NS = 0.15
+"""Time of one unit of a primitive's cost, and of one access to memory, in vectorized loops."""
 
 
 @dataclass(slots=True)
@@ -187,8 +186,18 @@ def is_natural(atom: Atom, facts: Facts) -> bool:
 
 
 def work_of(block: Block, facts: Facts, leaf: Leaf) -> SizeExpr:
-    """An estimate of the nanoseconds that one run of `block` takes."""
-    units, terms = 0, []
+    """An estimate of the nanoseconds that one run of `block` takes, at least 1."""
+
+    def size(atom: Atom) -> SizeExpr:
+        bound = upper_bound(atom, facts, leaf)
+        return Const(UNBOUNDED_NS) if bound is None else bound
+
+    def inner(block: Block, *binders: Var) -> SizeExpr:
+        times = [size(set_of(binder).size) for binder in binders]
+        return Product((*times, work_of(block, facts, leaf)))
+
+    written: list[Type] = [atom.type for atom in block.results]
+    units, terms = 0, list[SizeExpr]()
     for binding in block.bindings:
         match binding.expr:
             case Prim(op, _):
@@ -196,32 +205,23 @@ def work_of(block: Block, facts: Facts, leaf: Leaf) -> SizeExpr:
             case Index() | Check():
                 units += 1
             case Accumulate(_, _, value, _):
-                terms.append(_elements(value.type, facts, leaf))
+                written.append(value.type)
             case For(binders, body):
-                sizes = [_size(set_of(binder).size, facts, leaf) for binder in binders]
-                terms.append(Product((*sizes, work_of(body, facts, leaf))))
+                terms.append(inner(body, *binders))
             case Fold(binder, _, _, _, body):
-                size = _size(set_of(binder).size, facts, leaf)
-                terms.append(Product((size, work_of(body, facts, leaf))))
+                terms.append(inner(body, binder))
             case While():
                 terms.append(Const(UNBOUNDED_NS))
             case Cond(_, then, orelse):
-                terms += [work_of(then, facts, leaf), work_of(orelse, facts, leaf)]
+                terms += [inner(then), inner(orelse)]
             case WithAcc(refs, body):
-                terms += [_elements(ref.type, facts, leaf) for ref in refs]
-                terms.append(work_of(body, facts, leaf))
+                written += [value_of(ref) for ref in refs]
+                terms.append(inner(body))
             case other:
                 assert_never(other)
-    terms += [_elements(atom.type, facts, leaf) for atom in block.results]
-    return Sum((Const(math.ceil(units * _UNIT_NS)), *terms))
-
-
-def _size(atom: Atom, facts: Facts, leaf: Leaf) -> SizeExpr:
-    bound = upper_bound(atom, facts, leaf)
-    return Const(UNBOUNDED_NS) if bound is None else bound
-
-
-def _elements(t: Type, facts: Facts, leaf: Leaf) -> SizeExpr:
-    """One nanosecond for each element of a value that is written."""
-    sizes: Sequence[Atom] = () if not isinstance(t, Table) else tuple(sizes_of(t))
-    return Product(tuple(_size(size, facts, leaf) for size in sizes))
+    for t in written:
+        if isinstance(t, Table):
+            terms.append(Product(tuple(map(size, sizes_of(t)))))
+        else:
+            units += 1
+    return Sum((Const(max(round(units * _UNIT_NS), 1)), *terms))

@@ -44,7 +44,7 @@ from peffects.codegen.loops import (
 from peffects.ir.syntax import I64, Atom, Lit, Scalar
 from peffects.source import UNKNOWN, SrcInfo
 
-__all__ = ["INPUT", "Frame", "KernelBuilder", "Place"]
+__all__ = ["INPUT", "Frame", "KernelBuilder", "Place", "identifier"]
 
 INPUT = 0
 """The kernel number of what is in the frame before the first stage: arguments and sizes."""
@@ -97,13 +97,13 @@ class Frame:
 
     def memory(self, hint: str, elem: Scalar, part: Expr | None = None) -> Memory:
         """A buffer, with a slot for its address."""
-        name = _unused(_identifier(hint) + "_at", self.memory_names | self.local_names)
+        name = _unused(identifier(hint) + "_at", self.memory_names | self.local_names)
         self.memory_names.add(name)
         self.memories += 1
         return Memory(name, elem, self.new_slot(), self.memories - 1, part)
 
 
-def _identifier(hint: str) -> str:
+def identifier(hint: str) -> str:
     """A Python name that looks like `hint`."""
     name = _NOT_A_NAME.sub("_", hint).strip("_") or "t"
     if name[0].isdigit() or keyword.iskeyword(name):
@@ -140,7 +140,7 @@ class KernelBuilder:
 
     def local(self, hint: str, t: Scalar) -> Local:
         """A new local variable, named like `hint`."""
-        name = _unused(_identifier(hint), self._taken | self.frame.memory_names)
+        name = _unused(identifier(hint), self._taken | self.frame.memory_names)
         self._taken.add(name)
         self.frame.local_names.add(name)
         return Local(name, t, self.number)
