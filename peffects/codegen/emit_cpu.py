@@ -40,6 +40,7 @@ from peffects.codegen.loop_ir import (
     times,
     type_of,
 )
+from peffects.codegen.source_names import IMPORTS, NUMBERS
 from peffects.ir.primitives import MUL, NEG, NOT
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
@@ -57,15 +58,6 @@ _REDUCERS = {
     Monoid.MIN: ("reduce_min", "minimum"),
     Monoid.MAX: ("reduce_max", "maximum"),
 }
-_INTRINSICS = (
-    "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail", "frame_get",
-    "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul", "store", "tick",
-)  # fmt: skip
-_ARITHMETIC = (
-    "ceil", "convert", "floor", "floordiv", "lgamma", "maximum", "minimum", "mod", "select",
-    "shift_left", "shift_right", "signed_power", "trunc", "unsigned_power",
-)  # fmt: skip
-_NUMBERS = ("f32", "f64", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8")
 
 
 def emit_cpu(kernels: Sequence[Kernel], *, lines: bool = False) -> str:
@@ -78,17 +70,15 @@ def emit_cpu(kernels: Sequence[Kernel], *, lines: bool = False) -> str:
 
 
 def _imports(body: str) -> Iterator[str]:
-    words = set(re.findall(r"[a-zA-Z_]\w*", body))
+    words = set(re.findall(r"(?<![\w.])[a-zA-Z_]\w*", body))
     if "math" in words:
         yield "import math"
-    if found := sorted(words & {"inf", "nan"}):
-        yield f"from math import {', '.join(found)}"
-    for module, names in [("arithmetic", _ARITHMETIC), ("intrinsics", _INTRINSICS)]:
+    for module, names in IMPORTS.items():
         if found := [name for name in names if name in words]:
-            yield f"from peffects.codegen.{module} import {', '.join(found)}"
-    for scalar in _NUMBERS:
-        if scalar in words:
-            yield f"from numba import {Scalar(scalar).dtype} as {scalar}"
+            yield f"from {module} import {', '.join(found)}"
+    for name, number in NUMBERS.items():
+        if name in words:
+            yield f"from numba import {number} as {name}"
 
 
 class _KernelText:
@@ -114,22 +104,25 @@ class _KernelText:
         self.body(kernel.epilogue)
         inner, self.lines = self.lines, []
         self.lines.append(f"def {kernel.name}(chunk, frame):")
+        addresses = [self._address(memory) for memory in self.memories.values()]
+        words = set(re.findall(r"\w+", "\n".join([*addresses, *inner])))
         for read in kernel.slots:
-            self.put(f"{read.target.name} = {self.getter(read.target.type)}(frame, {read.slot})")
-        text = "\n".join(inner)
-        if kernel.axes or re.search(r"\b(start|stop)\b", text):
+            if read.target.name in words:
+                getter = self.getter(read.target.type)
+                self.put(f"{read.target.name} = {getter}(frame, {read.slot})")
+        if words & {"start", "stop"}:
             self.put("start, stop = i64(chunk_start(frame, chunk)), i64(chunk_stop(frame, chunk))")
-        for memory in self.memories.values():
-            self._address(memory)
+        for address in addresses:
+            self.put(address)
         self.lines += inner
         if len(self.lines) == 1:
             self.put("pass")
 
-    def _address(self, memory: Memory) -> None:
+    def _address(self, memory: Memory) -> str:
         address = f"{self.getter(I64)}(frame, {memory.slot})"
         if memory.part is not None:
             address += f" + {self.expr(times(literal(_width(memory.elem)), memory.part))} * chunk"
-        self.put(f"{memory.name} = {address}")
+        return f"{memory.name} = {address}"
 
     def _range(self, axes: Sequence[Axis]) -> None:
         """The loops over the chunk's part of the parallel loop."""

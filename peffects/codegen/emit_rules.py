@@ -46,7 +46,7 @@ for _op, _function in [
     (p.SHIFT_LEFT, "shift_left"), (p.SHIFT_RIGHT, "shift_right"),
     (p.FLOORDIV, "floordiv"), (p.MOD, "mod"),
     (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"),
-    (p.SQRT, "math.sqrt"), (p.EXP, "math.exp"), (p.EXPM1, "math.expm1"), (p.LOG, "math.log"),
+    (p.SQRT, "math.sqrt"), (p.EXP, "exp"), (p.EXPM1, "math.expm1"), (p.LOG, "log"),
     (p.LOG1P, "math.log1p"), (p.SIN, "math.sin"), (p.COS, "math.cos"), (p.TAN, "math.tan"),
     (p.ARCSIN, "math.asin"), (p.ARCCOS, "math.acos"), (p.ARCTAN, "math.atan"),
     (p.ARCTAN2, "math.atan2"), (p.SINH, "math.sinh"), (p.COSH, "math.cosh"),

@@ -41,6 +41,7 @@ from peffects.codegen.loops import (
     SlotSize,
     Sum,
 )
+from peffects.codegen.source_names import IMPORTS, NUMBERS
 from peffects.ir.syntax import I64, Atom, Lit, Scalar
 from peffects.source import UNKNOWN, SrcInfo
 
@@ -49,11 +50,12 @@ __all__ = ["INPUT", "Frame", "KernelBuilder", "Place", "identifier"]
 INPUT = 0
 """The kernel number of what is in the frame before the first stage: arguments and sizes."""
 
-_RESERVED = frozenset({
-    "abs", "chunk", "frame", "inf", "load", "math", "max", "min", "nan", "range", "row", "rows",
-    "start", "stop", "store", "strip", "strip_stop",
-})  # fmt: skip
-_RESERVED_PATTERN = re.compile(r"(load|store|get|set)_|[fiu]\d+$")
+_RESERVED = frozenset(
+    {"abs", "chunk", "frame", "math", "max", "min", "range", "row", "rows", "start", "stop"}
+    | {"strip", "strip_stop", *NUMBERS}
+    | {name for names in IMPORTS.values() for name in names}
+)
+_RESERVED_PATTERN = re.compile(r"(load|store|get|set)_")  # what emit_cpu.py calls accessors
 _NOT_A_NAME = re.compile(r"\W+", re.ASCII)
 
 

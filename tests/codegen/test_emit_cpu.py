@@ -130,7 +130,7 @@ def test_the_annotated_source_shows_lines_and_is_the_same_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", ["for", "2nd", "chunk", "load_f64_0", "x_at", "i64", "é", "", "a.b"]
+    "hint", ["for", "2nd", "chunk", "load_f64_0", "x_at", "i64", "exp", "select", "tick", "é", "", "a.b"]
 )
 def test_names_that_cannot_be_used_are_changed(hint: str) -> None:
     s = Sketch(hint or "empty")

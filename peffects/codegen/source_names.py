@@ -1,0 +1,28 @@
+"""What generated source may import: which names, from which module.
+
+The emitter writes imports from here; lowering gives no local one of these names.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IMPORTS", "NUMBERS"]
+
+IMPORTS: dict[str, tuple[str, ...]] = {
+    "peffects.codegen.arithmetic": (
+        "ceil", "convert", "floor", "floordiv", "lgamma", "maximum", "minimum", "mod", "select",
+        "shift_left", "shift_right", "signed_power", "trunc", "unsigned_power",
+    ),
+    "peffects.codegen.intrinsics": (
+        "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail",
+        "frame_get", "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul",
+        "store", "tick",
+    ),
+    "peffects.codegen.vector_math": ("exp", "log"),
+    "math": ("inf", "nan"),
+}  # fmt: skip
+
+NUMBERS: dict[str, str] = {
+    "f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "i16": "int16",
+    "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+}  # fmt: skip
+"""The names that numbers of each type have in generated source, and those of numba."""
