@@ -3,8 +3,9 @@
 A `Path` starts at the staged function or at one of its static arguments and goes on through
 closure cells, globals, attributes and items.  Numbers and arrays at the end of a path become
 hidden parameters (`Capture`); any other value on the way is a `Guard`: while it stays the same,
-the program holds.  Paths are relative, so another closure made by the same code uses the same
-program.
+the program holds.  Of a list, tuple or dict every entry is reached, whatever the kernel does with
+it; a long one, a set and the like are guarded by what they hold.  Paths are relative, so another
+closure made by the same code uses the same program.
 """
 
 from __future__ import annotations
@@ -13,11 +14,26 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from peffects.staging.types import ArgumentType
 
-__all__ = ["Capture", "Constant", "Guard", "Path", "Root", "Static", "Step", "StepKind", "token_of"]
+__all__ = [
+    "Capture",
+    "CodeToken",
+    "Constant",
+    "Guard",
+    "PartsToken",
+    "Path",
+    "Root",
+    "SameObject",
+    "Static",
+    "Step",
+    "StepKind",
+    "ValueToken",
+    "same_token",
+    "token_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,8 @@ class StepKind(enum.Enum):
     ATTRIBUTE = "attribute"
     ITEM = "item"
     LENGTH = "length"
+    KEYS = "keys or elements"
+    VALUES = "values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,10 @@ class Step:
                 return owner[self.key]  # type: ignore[index]
             case StepKind.LENGTH:
                 return len(owner)  # type: ignore[arg-type]
+            case StepKind.KEYS:
+                return Parts(type(owner), tuple(owner))  # type: ignore[arg-type]
+            case StepKind.VALUES:
+                return Parts(type(owner), tuple(owner.values()))  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         match self.kind:
@@ -81,8 +103,8 @@ class Step:
                 return f".{self.key}"
             case StepKind.ITEM:
                 return f"[{self.key!r}]"
-            case StepKind.LENGTH:
-                return ".__len__()"
+            case StepKind.LENGTH | StepKind.KEYS | StepKind.VALUES:
+                return f"({self.kind.value})"
             case StepKind.CELL | StepKind.GLOBAL:
                 return f" {self.key}"
 
@@ -147,6 +169,54 @@ class Guard:
         return same_token(token_of(self.path.find(function, leaves)), self.token)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SameObject:
+    """Two paths led to one function, which then was known by the first: they must still do so."""
+
+    path: Path
+    other: Path
+
+    def holds(self, function: object, leaves: Sequence[object]) -> bool:
+        """Whether both paths lead to the same object."""
+        return self.path.find(function, leaves) is self.other.find(function, leaves)
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a container held when it was read."""
+
+    kind: type
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeToken:
+    """A function that does the same, whatever its cells hold: what it reads is captured."""
+
+    code: CodeType
+    defaults: tuple[Any, ...] | None
+    kwdefaults: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueToken:
+    """A small immutable value."""
+
+    kind: type
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class PartsToken:
+    """A container with these parts, in this order."""
+
+    kind: type
+    tokens: tuple[object, ...]
+
+
 def plain_function(value: object) -> FunctionType:
     """The function behind a function, a method or a kernel object."""
     value = getattr(value, "__pe_function__", value)
@@ -163,17 +233,29 @@ def token_of(value: object) -> object:
     value and its type, of all others the identity.
     """
     if isinstance(value, FunctionType):
-        return value.__code__, value.__defaults__, value.__kwdefaults__
+        return CodeToken(value.__code__, value.__defaults__, value.__kwdefaults__)
     if isinstance(value, str | bytes | bool | int | float | complex | None.__class__):
-        return type(value), value
+        return ValueToken(type(value), value)
+    if isinstance(value, Parts):
+        return PartsToken(value.kind, tuple(map(token_of, value.values)))
     return value
 
 
 def same_token(left: object, right: object) -> bool:
     """Whether two tokens are the same; objects are compared by identity."""
-    if isinstance(left, tuple) and isinstance(right, tuple) and left and right:
-        if isinstance(left[0], CodeType) and isinstance(right[0], CodeType):
-            return left[0] is right[0] and left[1] is right[1] and left[2] is right[2]
-        if isinstance(left[0], type) and left[0] is right[0]:
-            return bool(left[1] == right[1])
+    match left, right:
+        case CodeToken(), CodeToken():
+            return (
+                left.code is right.code
+                and left.defaults is right.defaults
+                and left.kwdefaults is right.kwdefaults
+            )
+        case ValueToken(), ValueToken():
+            return left.kind is right.kind and bool(left.value == right.value)
+        case PartsToken(), PartsToken():
+            return (
+                left.kind is right.kind
+                and len(left.tokens) == len(right.tokens)
+                and all(map(same_token, left.tokens, right.tokens))
+            )
     return left is right

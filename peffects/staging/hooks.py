@@ -91,7 +91,13 @@ class Hooks:
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
-        value = getattr(owner, name)
+        return self._attribute(owner, name, getattr(owner, name))
+
+    def _getattr(self, owner: object, name: str, *default: object) -> object:
+        """`getattr(owner, name, default)`."""
+        return self._attribute(owner, name, getattr(owner, name, *default))
+
+    def _attribute(self, owner: object, name: str, value: object) -> object:
         trace = current()
         if trace is None or is_symbolic(owner) or is_symbolic(value):
             return value
@@ -191,7 +197,7 @@ class Hooks:
 
     def callee(self, function: Function) -> Function:
         """What is called in place of `function`."""
-        return resolve(function)
+        return self._getattr if function is getattr else resolve(function)
 
     # --- control flow ----------------------------------------------------------------------------
 

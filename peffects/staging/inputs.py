@@ -6,20 +6,36 @@ A number or an array becomes a hidden parameter; anything else is used as it is,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir.syntax import I64, FinSet, Table, Var
-from peffects.staging.captures import Capture, Constant, Guard, Path, StepKind, token_of
+from peffects.staging.captures import (
+    Capture,
+    Constant,
+    Guard,
+    Path,
+    SameObject,
+    StepKind,
+    token_of,
+)
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Trace, here
+from peffects.staging.trees import parts_of
 from peffects.staging.types import ArrayType, ScalarType, type_of
 
 __all__ = ["KernelInputs"]
+
+_CONTAINERS = (tuple, list, dict, set, bytearray, deque)
+_MOST_ENTRIES = 64
+"""A container with more is not reached entry by entry, but guarded as a whole."""
 
 
 class KernelInputs:
@@ -30,7 +46,7 @@ class KernelInputs:
         self.trace: Trace | None = None
         self.params: list[Var] = []
         self.captures: list[Capture] = []
-        self.guards: list[Guard] = []
+        self.guards: list[Guard | SameObject] = []
         self._paths: dict[int, tuple[Path, object]] = {}
         self._reached: dict[tuple[object, ...], object] = {}
 
@@ -61,8 +77,10 @@ class KernelInputs:
     # --- what is read from outside ---------------------------------------------------------------
 
     def know(self, value: object, path: Path) -> None:
-        """Remember how `value` is reached."""
-        self._paths.setdefault(id(value), (path, value))
+        """Remember how `value` is reached: of several ways the first one."""
+        first, _ = self._paths.setdefault(id(value), (path, value))
+        if first != path and isinstance(value, FunctionType):
+            self.guards.append(SameObject(path, first))
 
     def path_of(self, value: object) -> Path:
         """How `value` was reached."""
@@ -85,11 +103,42 @@ class KernelInputs:
     def _reach(self, value: object, path: Path) -> object:
         kind = type_of(value)
         if kind is None or isinstance(value, bool | np.bool_):
+            if isinstance(value, _CONTAINERS):
+                return self._container(value, path)
             self.know(value, path)
             self.guards.append(Guard(path, token_of(value)))
             return value
         self.captures.append(Capture(path, kind))
         return self.parameter(kind, path.name)
+
+    def _container(self, value: Any, path: Path) -> object:
+        """A copy with what the entries become; of unusual containers the value itself."""
+        if type(value) not in (tuple, list, dict) or len(value) > _MOST_ENTRIES:
+            self.know(value, path)
+            self._guard(StepKind.KEYS, value, path)
+            if isinstance(value, dict):
+                self._guard(StepKind.VALUES, value, path)
+            return value
+        self._guard(StepKind.KEYS if isinstance(value, dict) else StepKind.LENGTH, value, path)
+        entries = {
+            key: self._entry(entry, path.then(StepKind.ITEM, key)) for key, entry in parts_of(value)
+        }
+        copy = entries if isinstance(value, dict) else type(value)(entries.values())
+        self.know(copy, path)
+        return copy
+
+    def _guard(self, kind: StepKind, value: object, path: Path) -> None:
+        """Ask that a step from `value` leads to the same as now."""
+        path = path.then(kind)
+        self.guards.append(Guard(path, token_of(path.steps[-1].read(value))))
+
+    def _entry(self, entry: object, path: Path) -> object:
+        """What the kernel gets for an entry, which it may not use at all."""
+        kind = type_of(entry)
+        if kind is not None and scalar_of(kind.dtype) is None:
+            self.guards.append(Guard(path, token_of(entry)))
+            return entry
+        return self.reach(entry, path)
 
     def _key(self, path: Path) -> tuple[object, ...]:
         start = path.start
@@ -107,5 +156,5 @@ class KernelInputs:
     def elements(self, values: list[object] | tuple[object, ...]) -> list[object]:
         """The elements of a sequence from outside, each with its path."""
         path = self.path_of(values)
-        self.guards.append(Guard(path.then(StepKind.LENGTH), token_of(len(values))))
+        self._guard(StepKind.LENGTH, values, path)
         return [self.reach(v, path.then(StepKind.ITEM, k)) for k, v in enumerate(values)]

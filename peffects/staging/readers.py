@@ -10,7 +10,7 @@ way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -18,13 +18,19 @@ import numpy as np
 from peffects.ir.syntax import SCALARS
 from peffects.staging.captures import (
     Capture,
+    CodeToken,
     Guard,
+    PartsToken,
     Path,
     Root,
+    SameObject,
     Static,
     Step,
     StepKind,
+    ValueToken,
     plain_function,
+    same_token,
+    token_of,
 )
 from peffects.staging.trees import is_tree, parts_of
 from peffects.staging.types import ArgumentType, ArrayType, ScalarType, type_of
@@ -108,11 +114,20 @@ def _read_nested(value: object, key: list[object], leaves: list[object]) -> bool
 def reader(
     function: Callable[..., object],
     kinds: Sequence[ArgumentType | None],
-    guards: Sequence[Guard],
+    guards: Sequence[Guard | SameObject],
     captures: Sequence[Capture],
 ) -> Reader:
     """The reader of a program that was staged from `function`, for leaves of these `kinds`."""
-    tests = [(_getter(guard.path, function), _test_of(guard)) for guard in guards]
+    tests = [
+        (_getter(guard.path, function), _test_of(guard))
+        for guard in guards
+        if isinstance(guard, Guard)
+    ]
+    pairs = [
+        (_getter(guard.path, function), _getter(guard.other, function))
+        for guard in guards
+        if isinstance(guard, SameObject)
+    ]
     places = [place for place, kind in enumerate(kinds) if kind is not None]
     reads = [(_getter(c.path, function), _test_of_kind(c.kind)) for c in captures]
 
@@ -120,6 +135,9 @@ def reader(
         try:
             for get, holds in tests:
                 if not holds(get(leaves)):
+                    return None
+            for get, other in pairs:
+                if get(leaves) is not other(leaves):
                     return None
             values = [leaves[place] for place in places]
             for get, fits in reads:
@@ -174,8 +192,6 @@ def _then(get: _Get, step: Step) -> _Get:
         case StepKind.ITEM:
             key = step.key
             return lambda leaves: get(leaves)[key]  # type: ignore[index]
-        case StepKind.LENGTH:
-            return lambda leaves: len(get(leaves))  # type: ignore[arg-type]
         case _:
             return lambda leaves: step.read(get(leaves))
 
@@ -183,17 +199,18 @@ def _then(get: _Get, step: Step) -> _Get:
 def _test_of(guard: Guard) -> _Test:
     """Whether a value is still what `guard` saw; objects and code are compared by identity."""
     token = guard.token
-    if isinstance(token, tuple) and len(token) == 3 and isinstance(token[0], CodeType):
-        code, defaults, kwdefaults = token
-        return lambda value: (
-            isinstance(value, FunctionType)
-            and value.__code__ is code
-            and value.__defaults__ is defaults
-            and value.__kwdefaults__ is kwdefaults
-        )
-    if isinstance(token, tuple) and len(token) == 2 and isinstance(token[0], type):
-        kind, known = token
-        return lambda value: type(value) is kind and bool(value == known)
+    match token:
+        case CodeToken(code, defaults, kwdefaults):
+            return lambda value: (
+                isinstance(value, FunctionType)
+                and value.__code__ is code
+                and value.__defaults__ is defaults
+                and value.__kwdefaults__ is kwdefaults
+            )
+        case ValueToken(kind, known):
+            return lambda value: type(value) is kind and bool(value == known)
+        case PartsToken():
+            return lambda value: same_token(token_of(value), token)
     return lambda value: value is token
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TypeAlias, cast
 
 from peffects.errors import KernelTypeError
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Program
+from peffects.ir.traverse import free_vars
 from peffects.source import UNKNOWN, SrcInfo, of_code
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.captures import Capture, Guard, Path, Root, Static
+from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.readers import Reader, reader
@@ -67,7 +69,7 @@ class Staged:
     out_tree: TreeDef
     out_leaves: tuple[object, ...]
     captures: tuple[Capture, ...]
-    guards: tuple[Guard, ...]
+    guards: tuple[Guard | SameObject, ...]
 
     def arguments(
         self, args: Sequence[object], kwargs: Mapping[str, object]
@@ -117,18 +119,21 @@ def stage(
     inputs.trace = trace
     with trace.activate():
         inputs.know(_known_function(plain), Path(Root()))
+        if isinstance(plain, FunctionType):  # its code and defaults can be replaced
+            inputs.guards.append(Guard(Path(Root()), token_of(plain)))
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
         new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
         value = settle(resolve(plain)(*new_args, **new_kwargs), trace.root)
         atoms, out_tree, out_leaves = _outputs(value)
         program = _program(trace, inputs, atoms, src)
+    program, captures = _without_unused(program, inputs.captures)
     return Staged(
         plain,
         call_signature,
         program,
         out_tree,
         out_leaves,
-        tuple(inputs.captures),
+        captures,
         tuple(inputs.guards),
     )
 
@@ -206,3 +211,29 @@ def _program(trace: Trace, inputs: KernelInputs, atoms: Sequence[Atom], src: Src
     renamer = Renamer(found.mapping, fresh=False)
     params = tuple(renamer.bind(param) for param in inputs.params)
     return Program(trace.name, found.sizes, params, found.facts, renamer.block(block), src)
+
+
+def _without_unused(
+    program: Program, captures: Sequence[Capture]
+) -> tuple[Program, tuple[Capture, ...]]:
+    """The program without the captures, its last parameters, that it does not use.
+
+    All entries of a list or dict that a kernel reads are captured: it rarely uses them all.
+    """
+    used = set(free_vars(program.body)) | {fact.size for fact in program.facts}
+    needed = {size.param for size in program.sizes if size.var in used}
+    needed |= {fact.param for fact in program.facts}
+    first = len(program.params) - len(captures)
+    kept = [
+        place
+        for place, param in enumerate(program.params)
+        if place < first or param in used or place in needed
+    ]
+    at = {place: new for new, place in enumerate(kept)}
+    program = replace(
+        program,
+        params=tuple(program.params[place] for place in kept),
+        sizes=tuple(replace(s, param=at[s.param]) for s in program.sizes if s.param in at),
+        facts=tuple(replace(fact, param=at[fact.param]) for fact in program.facts),
+    )
+    return program, tuple(captures[place - first] for place in kept[first:])

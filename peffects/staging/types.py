@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from peffects.errors import KernelTypeError
+from peffects.source import caller
 from peffects.staging.promotion import dtype_name, number_type
 
 __all__ = ["ArgumentType", "ArrayType", "ScalarType", "as_array", "type_of"]
@@ -33,8 +35,17 @@ ArgumentType: TypeAlias = ArrayType | ScalarType
 
 
 def as_array(value: object) -> NDArray[np.generic] | None:
-    """`value` as a numpy array, sharing its memory; None if it is no array."""
+    """`value` as a numpy array, sharing its memory; None if it is no array.
+
+    Raises KernelTypeError for a masked array.
+    """
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise KernelTypeError(
+                "a kernel is given a masked array, whose mask it would ignore.",
+                at=caller(),
+                fix="Pass `x.filled(value)`, or `x.data` and `x.mask` as two arrays.",
+            )
         return value
     if isinstance(value, np.generic | type):
         return None
@@ -47,7 +58,7 @@ def as_array(value: object) -> NDArray[np.generic] | None:
 
 def type_of(value: object) -> ArgumentType | None:
     """The type of an array or a number, or of a type itself; None for any other value."""
-    if isinstance(value, np.ndarray) and value.ndim:
+    if type(value) is np.ndarray and value.ndim:
         return ArrayType(dtype_name(value.dtype), value.ndim)
     if isinstance(value, ArrayType | ScalarType):
         return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import types
 from typing import Any
 
 import numpy as np
@@ -405,19 +406,19 @@ def test_objects_that_a_block_makes_are_its_own() -> None:
 
 def test_symbols_do_not_leave_their_block() -> None:
     def keep(value: Any) -> Any:
-        space["kept"] = value
+        space.kept = value
         return value
 
     def f(x: Any) -> Any:
         pe.table(lambda i: hold(x[i]))
-        return space["kept"] + 1  # here
+        return space.kept + 1  # here
 
-    space: dict[str, Any] = {}
-    exec("def hold(v):\n    space['kept'] = v\n    return v", {"space": space}, space)
-    hold = space["hold"]
+    space = types.SimpleNamespace()
+    exec("def hold(v):\n    space.kept = v\n    return v", {"space": space}, space.__dict__)
+    hold = space.hold
     check(LeakedTracerError, f, (X,), "a parallel loop")
     with pytest.raises(LeakedTracerError, match="after the kernel was staged"):
-        space["kept"] + 1
+        space.kept + 1
     assert keep(1) == 1
 
 
