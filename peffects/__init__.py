@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from peffects.effects import Eff, Effect, Operation, Par, effectful, once
     from peffects.errors import PeffectsError
     from peffects.explanation import explain
-    from peffects.handler import (
+    from peffects.handling import (
         BasicHandler,
         CollectHandler,
         Handler,
@@ -198,7 +198,7 @@ _HOMES = {
     ),
     "errors": ("PeffectsError",),
     "explanation": ("explain",),
-    "handler": (
+    "handling": (
         "BasicHandler",
         "CollectHandler",
         "Handler",

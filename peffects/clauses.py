@@ -2,7 +2,7 @@
 
 Handler classes give their functions to `collect_clauses`, which finds the kind of each clause from
 its signature and its mark (`@final`, `@multi`) and refuses what cannot work, with file, line and
-the name that was probably meant.  Layer 1, between `effects.py` and `handler.py`.
+the name that was probably meant.  Layer 1, between `effects.py` and `handling.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command line: `python -m peffects explain PE104` and `python -m peffects doctor`.
 
-`explain` prints the page of an error, which is the docstring of its class in `errors.py`.
+`explain` prints the page of an error, which is the docstring of its class in `errors/`.
 `doctor` prints what a bug report needs: versions, cores, threading layer, cache.  Exit status:
 0 all is well, 1 `doctor` misses a package that peffects needs, 2 the question was not understood.
 Layer 9.

@@ -4,7 +4,7 @@ An effect is a class that rows name; an operation belongs to an effect and is a 
 a computation is a description of work that nothing has performed yet.  `yield from c` performs `c`:
 iterating a computation yields one pair `(tag, computation)` to the machine, and the machine sends
 the answer back.  It never sends a bare `None` (it sends `NONE` for it), so a computation that a
-`for`, an unpacking or `list` iterates by mistake notices.  Layer 1.  Next: `handler.py`.
+`for`, an unpacking or `list` iterates by mistake notices.  Layer 1.  Next: `handling.py`.
 """
 
 from __future__ import annotations

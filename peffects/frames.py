@@ -17,7 +17,7 @@ from peffects.places import Site
 
 if TYPE_CHECKING:
     from peffects.clauses import Clause
-    from peffects.handler import Handler
+    from peffects.handling import Handler
     from peffects.resumption import Resumption
 
 __all__: list[str] = []

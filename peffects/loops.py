@@ -2,7 +2,7 @@
 
 A `ParFor` holds an index set (opaque here: whatever has a length) and a body that takes an index.
 The machine hands it to the traverse clause of the innermost handler, which re-issues it outward
-through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, above `handler.py`.
+through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, above `handling.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, start
 from peffects.errors import LoopValuesError
-from peffects.handler import Handled, Handler
+from peffects.handling import Handled, Handler
 from peffects.places import Site
 from peffects.source import SrcInfo
 

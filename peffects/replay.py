@@ -15,7 +15,7 @@ from typing import Any
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
 from peffects.frames import Gen, Log, Marker, OutsideMarker
-from peffects.handler import Handled, Handler
+from peffects.handling import Handled, Handler
 from peffects.loops import Loop
 from peffects.places import suspended_place
 from peffects.resumption import Drop, Resume, Resumption

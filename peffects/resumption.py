@@ -18,7 +18,7 @@ from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
 
 if TYPE_CHECKING:
-    from peffects.handler import Handler
+    from peffects.handling import Handler
     from peffects.stack import Stack
 
 __all__ = ["Resumption"]

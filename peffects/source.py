@@ -1,7 +1,7 @@
 """Where the user wrote something: file, line, column, function, and the text of that line.
 
 Every node of the IR, every operation site and every error carries a `SrcInfo`, so that whatever goes
-wrong is said in terms of the user's program.  Layer 0: imports nothing of ours.  Next: `errors.py`.
+wrong is said in terms of the user's program.  Layer 0: imports nothing of ours.  Next: `errors/`.
 """
 
 from __future__ import annotations

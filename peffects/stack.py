@@ -28,7 +28,7 @@ from peffects.frames import (
     Unwind,
     UnwindMarker,
 )
-from peffects.handler import Handled, Handler
+from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.places import suspended_place
 from peffects.refusals import may_catch, never_performed

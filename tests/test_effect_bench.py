@@ -12,7 +12,7 @@ import pytest
 
 from peffects.clauses import final, multi
 from peffects.effects import Effect, Operation, effectful
-from peffects.handler import Handler, handle
+from peffects.handling import Handler, handle
 from peffects.handlers import get, put, run_state
 from peffects.parallel import run
 from peffects.resumption import Resumption

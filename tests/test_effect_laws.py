@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peffects.effects import effectful
-from peffects.handler import handle
+from peffects.handling import handle
 from peffects.handlers import (
     Err,
     Ok,

@@ -24,10 +24,14 @@ VAGUE_NAMES = {"utils", "util", "helpers", "common", "misc"}
 # What may be imported inside a function, where, and why.
 LATE_IMPORTS = {
     ("numba", "peffects/codegen/"): "the import takes longer than many programs; see codegen",
+    ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
+    ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
     ("peffects", "peffects/cli.py"): "`doctor` must run where the compiler's parts are broken",
 }
 # Where everything may be caught, and why.
-CATCH_ALLS: dict[str, str] = {}
+CATCH_ALLS: dict[str, str] = {
+    "peffects/parallel/executors.py": "an iteration's exception is noted, raised in index order",
+}
 
 PRIVATE = re.compile(
     r"(?<![\w./])/(?:work|root|home/\w+|Users/\w+)\b"  # a directory of somebody's machine

@@ -17,7 +17,7 @@ from peffects.errors import (
     TraverseError,
     UnhandledEffectError,
 )
-from peffects.handler import Handler, ParHandler, handle
+from peffects.handling import Handler, ParHandler, handle
 from peffects.handlers import (
     Ok,
     State,

@@ -15,7 +15,7 @@ from peffects.errors import (
     ResumptionAlreadyUsed,
     ResumptionExpired,
 )
-from peffects.handler import Handler, ParHandler, handle
+from peffects.handling import Handler, ParHandler, handle
 from peffects.handlers import (
     accum,
     accumulate,

@@ -8,7 +8,7 @@ import pytest
 
 from peffects.clauses import final
 from peffects.effects import Effect, Operation, effectful
-from peffects.handler import Handler, handle
+from peffects.handling import Handler, handle
 from peffects.handlers import (
     Err,
     Ok,

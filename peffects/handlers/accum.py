@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import ParHandler
+from peffects.handling import ParHandler
 from peffects.parallel.monoid import Monoid
 
 if TYPE_CHECKING:

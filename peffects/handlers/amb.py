@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
 
 from peffects.clauses import final, multi
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import ParHandler
+from peffects.handling import ParHandler
 
 if TYPE_CHECKING:
     from peffects.loops import Loop

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import ParHandler
+from peffects.handling import ParHandler
 from peffects.threefry import fold_in, new_key, split, to_normal, to_uniform
 
 if TYPE_CHECKING:

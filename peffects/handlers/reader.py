@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import BasicHandler
+from peffects.handling import BasicHandler
 
 __all__ = ["Ask", "Reader", "ask", "reader"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Generic, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import Handler
+from peffects.handling import Handler
 
 __all__ = ["Get", "Put", "State", "get", "put", "run_state"]
 

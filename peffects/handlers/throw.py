@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeAlias, T
 
 from peffects.clauses import final
 from peffects.effects import Eff, Effect, Operation
-from peffects.handler import ParHandler, handle
+from peffects.handling import ParHandler, handle
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar

@@ -6,7 +6,7 @@ Lines with `# refused` are mistakes that a checker has to find.
 from typing import reveal_type
 
 from peffects.effects import Eff, Effect, Operation, Par, effectful
-from peffects.handler import handle
+from peffects.handling import handle
 from peffects.handlers import (
     Accum,
     Reader,

@@ -30,10 +30,10 @@ from peffects.differentiate.programs import (
 )
 from peffects.errors import DerivativeArgumentError, LinearityError, NotDifferentiableError
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, int_lit
+from peffects.ir.builder import Builder, index_var, int_lit
 from peffects.ir.check import check_program
 from peffects.ir.evaluate import Work, evaluate
-from peffects.ir.syntax import F64, Cond, Fold, Monoid, Program, Table, Var, While
+from peffects.ir.syntax import F64, I64, Bounds, Cond, Fold, Monoid, Program, Table, Var, While
 
 SIZES = {"n": 5, "m": 4, "p": 2, "d": 3, "K": 2}
 Values = list[Any]
@@ -163,9 +163,6 @@ def test_triangular_sum_gives_suffix_sums() -> None:
     s = Sketch("prefix")
     x = s.table("x", "n")
     i = s.index("i", "n")
-    from peffects.ir.builder import index_var
-    from peffects.ir.syntax import Bounds
-
     def row(o: Builder) -> Var:
         j = index_var("j", o.prim(p.ADD, o.ordinal(i), int_lit(1)))
         return reduce(o, [j], lambda q: q.index(x, q.ordinal(j), bounds=Bounds.CHECKED))
@@ -294,8 +291,6 @@ def test_gradient_of_a_table_is_refused() -> None:
 
 
 def test_gradient_with_respect_to_an_integer_is_refused() -> None:
-    from peffects.ir.syntax import I64
-
     s = Sketch("scaled")
     x, k = s.scalar("x"), s.scalar("k", I64)
     program = s.done(s.b.prim(p.MUL, x, s.b.prim(p.CAST[F64], k)))

@@ -8,7 +8,7 @@ import pytest
 
 from peffects.effects import effectful
 from peffects.errors import TraverseError
-from peffects.handler import ParHandler, handle
+from peffects.handling import ParHandler, handle
 from peffects.handlers import (
     Accum,
     Err,

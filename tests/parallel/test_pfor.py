@@ -10,7 +10,7 @@ import pytest
 
 from peffects.effects import effectful
 from peffects.errors import IndexSetError, NotAComputationError, TraverseError
-from peffects.handler import handle
+from peffects.handling import handle
 from peffects.handlers import accum, accumulate, get, prng, run_state, uniform
 from peffects.parallel import ADD, Executor, Fin, Idx, Serial, Shuffled, Table, Threads, pfor, run
 

@@ -1,0 +1,96 @@
+"""Every exception of peffects, each with its code.
+
+A message says what happened, at which user line, and what to do (golden-tested in
+`tests/test_errors.py`).  Codes: PE1xx effects and handlers, PE2xx kernels and staging, PE3xx
+derivatives, PE4xx what happens while compiled code runs, PE9xx our own mistakes.  Layer 0: imports
+`source.py` only.
+"""
+
+from peffects.errors.base import PeffectsError, error_classes
+from peffects.errors.derivatives import (
+    DerivativeArgumentError,
+    GradientMismatchError,
+    LinearityError,
+    NotDifferentiableError,
+)
+from peffects.errors.effects import (
+    HandlerDefinitionError,
+    IndexSetError,
+    LoopCancelled,
+    LoopValuesError,
+    MissingYieldFromError,
+    NotAComputationError,
+    NotReplayable,
+    OperationDefinitionError,
+    ReplayDivergence,
+    ResumptionAlreadyUsed,
+    ResumptionExpired,
+    TraverseError,
+    UnhandledEffectError,
+)
+from peffects.errors.internal import (
+    InternalError,
+    MissingRuleError,
+)
+from peffects.errors.kernels import (
+    AccumulatorError,
+    ControlFlowError,
+    DataRaceError,
+    IndexSetMismatchError,
+    KernelRecursionError,
+    KernelTypeError,
+    LeakedTracerError,
+    MergeError,
+    SideEffectError,
+    UnboundedTableError,
+    UnknownIndexSetError,
+    UnsupportedSyntaxError,
+)
+from peffects.errors.running import (
+    AllocationError,
+    BoundsError,
+    DivisionError,
+    LaunchTimeoutError,
+    ValueRangeError,
+)
+
+__all__ = [
+    "AccumulatorError",
+    "AllocationError",
+    "BoundsError",
+    "ControlFlowError",
+    "DataRaceError",
+    "DerivativeArgumentError",
+    "DivisionError",
+    "GradientMismatchError",
+    "HandlerDefinitionError",
+    "IndexSetError",
+    "IndexSetMismatchError",
+    "InternalError",
+    "KernelRecursionError",
+    "KernelTypeError",
+    "LaunchTimeoutError",
+    "LeakedTracerError",
+    "LinearityError",
+    "LoopCancelled",
+    "LoopValuesError",
+    "MergeError",
+    "MissingRuleError",
+    "MissingYieldFromError",
+    "NotAComputationError",
+    "NotDifferentiableError",
+    "NotReplayable",
+    "OperationDefinitionError",
+    "PeffectsError",
+    "ReplayDivergence",
+    "ResumptionAlreadyUsed",
+    "ResumptionExpired",
+    "SideEffectError",
+    "TraverseError",
+    "UnboundedTableError",
+    "UnhandledEffectError",
+    "UnknownIndexSetError",
+    "UnsupportedSyntaxError",
+    "ValueRangeError",
+    "error_classes",
+]

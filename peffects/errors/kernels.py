@@ -1,0 +1,203 @@
+"""Mistakes in kernels, found while they are staged: PE2xx.
+
+The docstring of a class is the page that `python -m peffects explain CODE` prints.
+"""
+
+from __future__ import annotations
+
+from peffects.errors.base import PeffectsError
+
+
+class IndexSetMismatchError(PeffectsError, ValueError):
+    """One index is used on two tables whose index sets differ.
+
+    Wrong, for x of 10 numbers and y of 9:
+
+        pe.sum(lambda i: x[i] * y[i])
+
+    Right: arrays whose axes agree; or say which set is meant, and index the longer table with an
+    int, which is tested at run time:
+
+        pe.sum(lambda i: x[int(i) + 1] * y[i])
+    """
+
+    code = "PE201"
+
+
+class UnknownIndexSetError(PeffectsError, TypeError):
+    """Nothing says which set an index runs over: it indexes no table, and there is no `over=`.
+
+    Wrong:
+
+        pe.table(lambda i: 2.0 * i)
+
+    Right:
+
+        pe.table(lambda i: 2.0 * i, over=n)            # n: an int, a `Fin`, a table or `x.index`
+    """
+
+    code = "PE202"
+
+
+class DataRaceError(PeffectsError):
+    """Iterations of a parallel loop would write to one place.
+
+    Wrong:
+
+        total = 0.0
+        for i in pe.par(x):
+            total = total + x[i]
+            out[i] = 2.0 * x[i]
+
+    Right: accumulate into an accumulator, make a table, or say that the loop is sequential
+    (`range`):
+
+        total = pe.sum(lambda i: x[i])
+        out = pe.table(lambda i: 2.0 * x[i])
+    """
+
+    code = "PE203"
+
+
+class ControlFlowError(PeffectsError, TypeError):
+    """Python needs a number where there is only a symbol that stands for one.
+
+    Kernels run once, on symbols.  `if`, `while`, `range`, `and`, `max` and so on are rewritten
+    where peffects sees the source; elsewhere Python itself would have to decide.
+
+    Wrong:
+
+        assert x[i] > 0.0              # a test that is not rewritten
+        names[int(x[i])]               # an element of a Python list
+        float.hex(x[i])                # a conversion inside a library
+
+    Right: `if`, conditional expressions and `pe.where` on values; arrays for what values index.
+    """
+
+    code = "PE204"
+
+
+class KernelTypeError(PeffectsError, TypeError):
+    """A value in a kernel has the wrong kind for its use.
+
+    Wrong:
+
+        a[i] + b                       # b is a whole table
+        counts[b] += 0.5               # counts holds integers
+        a[i, j]                        # a has one axis
+
+    Right: pointful code, whose values are numbers: `b[i]`; an accumulator of `dtype=float`.
+    """
+
+    code = "PE205"
+
+
+class UnsupportedSyntaxError(PeffectsError, SyntaxError):
+    """A statement that kernels do not have, or not in this place.
+
+    Wrong:
+
+        for k in range(n):
+            if x[k] > limit:
+                break                  # leaves a loop under a condition on a value
+
+    Right: a `while` loop with the condition, or a local that says that there is nothing more to do.
+    """
+
+    code = "PE206"
+
+    def __str__(self) -> str:
+        return PeffectsError.__str__(self)
+
+
+class LeakedTracerError(PeffectsError):
+    """A symbol was used outside the loop, the branch or the kernel to which it belongs.
+
+    Wrong:
+
+        rows = []
+        pe.table(lambda i: keep(rows, x[i]))           # keep() stores its argument in rows
+        return rows[0]
+
+    Right: what a loop body makes leaves it as its result.
+    """
+
+    code = "PE207"
+
+
+class SideEffectError(PeffectsError):
+    """A kernel does something that Python would do at each call, or in each iteration.
+
+    A kernel's Python code runs once, while it is staged, so the effect would happen once.
+
+    Wrong:
+
+        for i in pe.par(x):
+            print(x[i])
+            results.append(x[i])
+
+    Right: return what you need and do it outside; inside a loop, make a table or accumulate.
+    """
+
+    code = "PE208"
+
+
+class AccumulatorError(PeffectsError):
+    """An accumulator is read while it is written, or written after it was read.
+
+    Wrong:
+
+        for i in pe.par(x):
+            h[b] += 1.0
+            y = h[b]                   # other iterations may still add
+
+    Right: read it after the loop; start a new accumulator for what comes then.
+    """
+
+    code = "PE209"
+
+
+class KernelRecursionError(PeffectsError, RecursionError):
+    """A kernel calls itself: staging it would never end.
+
+    Wrong:
+
+        @pe.kernel
+        def power(x, n): return 1.0 if n == 0 else x * power(x, n - 1)
+
+    Right: a loop.
+
+        for _ in range(n): y = y * x
+    """
+
+    code = "PE210"
+
+
+class MergeError(PeffectsError, TypeError):
+    """The two sides of an `if`, or two rounds of a loop, leave a name with values of two kinds.
+
+    Wrong:
+
+        if x[i] > 0.0:
+            y = x[i]
+        return y                       # no y on the other side
+
+    Right: give the name a value of the same type on both sides, or before the loop.
+    """
+
+    code = "PE211"
+
+
+class UnboundedTableError(PeffectsError):
+    """A table inside a compiled loop has a size that only the loop knows.
+
+    Memory of compiled loops is allocated before they start.
+
+    Wrong:
+
+        pe.table(lambda i: pe.sum(lambda j: f(pe.table(g, over=count[i]), j), over=n))
+
+    Right: a bound that is known before, `over=min(count[i], n)`; or no table, if it is only summed.
+    """
+
+    code = "PE212"

@@ -1,0 +1,77 @@
+"""What happens while compiled code runs: PE4xx.
+
+The docstring of a class is the page that `python -m peffects explain CODE` prints.
+"""
+
+from __future__ import annotations
+
+from peffects.errors.base import PeffectsError
+
+
+class BoundsError(PeffectsError, IndexError):
+    """An index lies outside the index set of the table that it is used on.
+
+    Wrong, for a table x of 10 numbers:
+
+        pe.table(lambda i: x[i + 1], over=10)          # i + 1 reaches 10
+
+    Right: `over=9`, or a clamped index `x[min(i + 1, 9)]`.  The message has the index, the size and
+    the iteration; `pe.unchecked(x)[i]` leaves the test out where you know better.
+    """
+
+    code = "PE401"
+
+
+class DivisionError(PeffectsError, ZeroDivisionError):
+    """An integer was divided by zero.
+
+    Wrong:
+
+        pe.table(lambda i: n[i] // d[i])               # some d[i] is 0
+
+    Right: `n[i] // d[i] if d[i] != 0 else 0`.  Floats follow IEEE 754 and give inf or nan instead.
+    """
+
+    code = "PE403"
+
+
+class ValueRangeError(PeffectsError, ValueError):
+    """A number is outside the range that its use allows.
+
+    Wrong:
+
+        pe.set_threads(0)
+        kernel(np.int8, 300)                           # 300 is no int8
+
+    Right: a number in the range that the message tells.
+    """
+
+    code = "PE404"
+
+
+class LaunchTimeoutError(PeffectsError, TimeoutError):
+    """A compiled loop ran longer than `timeout_s` allows; it was stopped and has no result.
+
+    Wrong:
+
+        with launch_options(timeout_s=1.0):
+            simulate(steps=10**9)                      # takes minutes
+
+    Right: a longer `timeout_s`, or less work.
+    """
+
+    code = "PE405"
+
+
+class AllocationError(PeffectsError, MemoryError):
+    """A table that a kernel needs cannot be allocated: too large, or of negative size.
+
+    Wrong, for 10**6 points x:
+
+        pe.table(lambda i, j: abs(x[i] - x[j]))        # 8 TB
+
+    Right: reduce where you make it, `pe.table(lambda i: pe.sum(lambda j: abs(x[i] - x[j])))`, or
+    work on parts.
+    """
+
+    code = "PE406"
