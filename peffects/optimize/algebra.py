@@ -16,7 +16,7 @@ from peffects.ir import primitives as p
 from peffects.ir.builder import bool_lit, lit_like
 from peffects.ir.primitives import PRIMITIVES, Primitive
 from peffects.ir.rules import RuleTable
-from peffects.ir.syntax import Atom, Expr, Lit, Prim, Scalar, Type, Var
+from peffects.ir.syntax import Atom, Expr, Lit, Monoid, Prim, Scalar, Type, Var
 
 Definitions: TypeAlias = Mapping[Var, Expr]
 Rule: TypeAlias = Callable[[Definitions, tuple[Atom, ...]], Atom | Prim | None]
@@ -71,19 +71,29 @@ def _negated(lit: Lit) -> Lit:
     return Lit((-np.array(lit.value, lit.type.dtype))[()].item(), lit.type)
 
 
+def update_simplify(defs: Definitions, monoid: Monoid, value: Atom) -> Atom:
+    """What accumulates like `value`: a sum starts at 0.0, so is never -0.0, so x + 0.0 is like x."""
+    expr = defs.get(value) if isinstance(value, Var) else None
+    if monoid is Monoid.ADD and isinstance(expr, Prim) and expr.op is p.ADD:
+        for x, y in (expr.args, expr.args[::-1]):
+            if _is(y, 0.0):
+                return x
+    return value
+
+
 # --- arithmetic ----------------------------------------------------------------------------------
 
 
 @simplify_rules.register(p.ADD)
 def add_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
-    """`x + -0.0` is x;  x + -y = x - y."""
+    """For all x: x + -0.0 = x;  x + -y = x - y;  x + x = 2 x, which can take in a sign."""
     for x, y in (args, args[::-1]):
         if _is(y, 0 if _is_integer(y) else -0.0):
             return x
         negated = _operand(defs, y, p.NEG)
         if negated is not None:
             return Prim(p.SUB, (x, negated))
-    return None
+    return Prim(p.MUL, (x, _like(2, x.type))) if args[0] == args[1] else None
 
 
 @simplify_rules.register(p.SUB)

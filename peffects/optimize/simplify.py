@@ -12,6 +12,7 @@ from dataclasses import replace
 from peffects.ir import primitives as p
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import (
+    Accumulate,
     Atom,
     Binding,
     Block,
@@ -25,12 +26,13 @@ from peffects.ir.syntax import (
     Lit,
     Prim,
     Program,
+    Ref,
     Scalar,
     Var,
     While,
     WithAcc,
 )
-from peffects.optimize.algebra import simplified
+from peffects.optimize.algebra import simplified, update_simplify
 
 
 def simplify(program: Program) -> Program:
@@ -87,6 +89,12 @@ class _Simplifier(Renamer):
                 return None if isinstance(ok, Lit) and ok.value else binding
             case Cond() as branch:
                 return self.cond(binding, branch, out)
+            case Accumulate(ref, _, value, _):
+                assert isinstance(ref.type, Ref)
+                update = update_simplify(self.defs, ref.type.monoid, value)
+                if update is value:
+                    return binding
+                return replace(binding, expr=replace(binding.expr, value=update))
             case WithAcc(refs, body):
                 if not refs:
                     self.splice(binding, body, out)

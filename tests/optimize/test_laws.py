@@ -1,0 +1,48 @@
+"""Every pass keeps what a program means: values, failures, well-formedness, and its cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from strategies import programs
+
+from peffects.errors import PeffectsError
+from peffects.ir.check import check_program
+from peffects.ir.evaluate import Work, evaluate
+from peffects.ir.syntax import Program
+from peffects.optimize.pipeline import PASSES, optimize
+
+Case = tuple[Program, list[Any]]
+
+
+def outcome(program: Program, args: list[Any], work: Work) -> tuple[str, Any]:
+    """The values of a program, or the class and line of its failure."""
+    try:
+        return "values", evaluate(program, args, work=work)
+    except PeffectsError as error:
+        return "failure", (type(error), error.at.line)
+
+
+def same(found: tuple[str, Any], expected: tuple[str, Any]) -> None:
+    assert found[0] == expected[0], (found, expected)
+    if found[0] == "failure":
+        assert found[1] == expected[1]
+        return
+    for value, wanted in zip(found[1], expected[1], strict=True):
+        assert value.dtype == wanted.dtype
+        np.testing.assert_array_equal(value, wanted)
+
+
+@settings(max_examples=150)
+@given(case=programs())
+def test_meaning_is_kept(case: Case) -> None:
+    program, args = case
+    expected = outcome(program, args, Work())
+    passed = program
+    for name, transform in (*PASSES, ("optimize", optimize)):
+        after = check_program(transform(program), name)
+        same(outcome(after, args, Work()), expected)
+        passed = check_program(transform(passed), name)
+        same(outcome(passed, args, Work()), expected)
