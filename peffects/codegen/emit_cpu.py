@@ -16,6 +16,7 @@ from typing import assert_never
 
 from peffects.codegen.emit_rules import emit_rules
 from peffects.codegen.loop_ir import (
+    SHORT_STEPS,
     Apply,
     Assign,
     Axis,
@@ -30,7 +31,6 @@ from peffects.codegen.loop_ir import (
     Local,
     Loop,
     Memory,
-    Poll,
     PutSlot,
     Read,
     Stmt,
@@ -46,8 +46,6 @@ from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
 __all__ = ["emit_cpu"]
 
-STRIP = 4096
-"""Iterations between two polls where an iteration is short."""
 _MOST_SCOPES = 64
 
 _WIDE = (F64, F32, I64, BOOL)
@@ -154,10 +152,10 @@ class _KernelText:
             self.put("tick(frame, chunk, 1)")
             self.depth -= 1
             return
-        self.put(f"for strip in range({first}, {end}, {STRIP}):")
+        self.put(f"for strip in range({first}, {end}, {SHORT_STEPS}):")
         self.depth += 1
         self.poll()
-        self.put(f"strip_stop = min(strip + {STRIP}, {end})")
+        self.put(f"strip_stop = min(strip + {SHORT_STEPS}, {end})")
         self.put(f"for {index} in range(strip, strip_stop):")
         self.depth += 1
         self.body(self.kernel.body)
@@ -215,8 +213,6 @@ class _KernelText:
                 operands = f"{self.word(value)}, {self.word(size)}"
                 self.put(f"fail(frame, chunk, {number}, {self.flat()}, {operands})")
                 self.put("return")
-            case Poll():
-                self.poll()
             case Line(src):
                 if self.show_lines:
                     self.put(f"# {src.short()}   {src.snippet()}".rstrip())
@@ -229,7 +225,14 @@ class _KernelText:
             span = f"{self.expr(loop.stop)} - 1, {self.expr(loop.start)} - 1, -1"
         else:
             span = stop if start == "0" else f"{start}, {stop}"
-        self.put(f"for {loop.index.name} in range({span}):")
+        index = loop.index.name
+        self.put(f"for {index} in range({span}):")
+        if loop.poll == 1:
+            self.put("    if cancelled(frame):")
+            self.put("        return")
+        elif loop.poll:
+            self.put(f"    if {index} & {loop.poll - 1} == 0 and cancelled(frame):")
+            self.put("        return")
         self.nested(loop.body)
 
     def branch(self, condition: Expr, then: Body, orelse: Body) -> None:

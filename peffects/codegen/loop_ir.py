@@ -25,6 +25,7 @@ from peffects.source import SrcInfo
 
 __all__ = [
     "CHUNK",
+    "SHORT_STEPS",
     "START",
     "STOP",
     "Apply",
@@ -42,7 +43,6 @@ __all__ = [
     "Loop",
     "Memory",
     "Operand",
-    "Poll",
     "PutSlot",
     "Read",
     "SlotRead",
@@ -68,6 +68,9 @@ class Local:
     type: Scalar
     kernel: int
 
+
+SHORT_STEPS = 4096
+"""Iterations between two polls where an iteration has no loops in it."""
 
 CHUNK, START, STOP = (Local(name, I64, -1) for name in ("chunk", "start", "stop"))
 """Of every kernel: the number of its chunk, and the range of iterations that the chunk runs."""
@@ -148,13 +151,17 @@ class PutSlot:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`for index in start .. stop-1`, downwards with `reverse`."""
+    """`for index in start .. stop-1`, downwards with `reverse`.
+
+    Polls every `poll` iterations, a power of two; 0 means never.
+    """
 
     index: Local
     start: Expr
     stop: Expr
     body: Body
     reverse: bool = False
+    poll: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +201,13 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
-    """Leave the kernel if it is cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """The following statements come from this user line."""
 
     src: SrcInfo
 
 
-Stmt: TypeAlias = Assign | Store | PutSlot | Loop | Until | Branch | Guard | Fail | Poll | Line
+Stmt: TypeAlias = Assign | Store | PutSlot | Loop | Until | Branch | Guard | Fail | Line
 Body: TypeAlias = tuple[Stmt, ...]
 
 

@@ -28,7 +28,7 @@ from peffects.codegen.loops import (
 )
 from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose
 from peffects.codegen.lower_block import BlockLowering
-from peffects.codegen.lower_facts import Facts
+from peffects.codegen.lower_facts import Facts, has_no_loops
 from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place, identifier
 from peffects.codegen.lower_partials import Accumulator, combine, start_partial
 from peffects.codegen.lower_stages import Stages
@@ -39,6 +39,7 @@ from peffects.ir.syntax import (
     Atom,
     Binding,
     Block,
+    Cond,
     Fold,
     For,
     Index,
@@ -154,9 +155,13 @@ class _Spine:
             self.accumulators[ref].value = target.at
         stage.work += (self.stages.work(Block((binding,), ())),)
         if isinstance(expr, Fold | While):
-            name = binding.vars[0].name if binding.vars else ""
-            reason = "each iteration needs the one before"
-            self.decisions.append(Decision(Strategy.SERIAL, name, reason, binding.src))
+            reason = "each iteration needs the one before; loops in it run in the same thread"
+            self.decide(
+                Strategy.SERIAL, "fold" if isinstance(expr, Fold) else "while", reason, binding
+            )
+        elif isinstance(expr, Cond) and not has_no_loops(Block((binding,), ())):
+            reason = "loops in branches run in one thread"
+            self.decide(Strategy.SERIAL, "cond", reason, binding)
 
     def serial_target(self, ref: Var, lowering: BlockLowering) -> Target:
         """The accumulator `ref` as the serial stage sees it."""
@@ -195,10 +200,16 @@ class _Spine:
         place = self.stages.buffer(ref.name, held.elem, dims)
         return Accumulator(monoid, Lit(identity_of(monoid, held.elem), held.elem), place)
 
+    def decide(self, strategy: Strategy, subject: str, reason: str, binding: Binding) -> None:
+        """Note a choice for `explain`."""
+        self.decisions.append(Decision(strategy, subject, reason, binding.src))
+
     # --- parallel loops -----------------------------------------------------------------------
 
     def parallel(self, loop: For, binding: Binding) -> None:
         """A parallel stage for a loop of the spine, and one that combines what chunks leave."""
+        names = ", ".join(binder.name for binder in loop.binders)
+        self.decide(Strategy.PARALLEL, f"for {names}", "iterations run in any order", binding)
         choices = self.choices(loop, binding)
         stage = self.stages.open(binding.src)
         lowering = self.lowering(stage.k)
@@ -211,7 +222,7 @@ class _Spine:
             self.scope.values[binder] = axis.index
         stage.trip = Product(self.stages.shape(sizes))
         stage.work = (Product((stage.trip, self.stages.work(loop.body))),)
-        stage.cheap = _is_cheap(loop.body)
+        stage.cheap = has_no_loops(loop.body)
         places = [self.stages.table(var, stage) for var in binding.vars]
         partials = [
             start_partial(ref, self.accumulators[ref], self.stages, lowering)
@@ -237,7 +248,7 @@ class _Spine:
         for ref in accumulated_refs(loop.body):
             choice, accumulator = choose(ref, loop, self.scope.facts), self.accumulators[ref]
             subject = f"{ref.name} {accumulator.monoid.value}="
-            self.decisions.append(Decision(choice.strategy, subject, choice.reason, binding.src))
+            self.decide(choice.strategy, subject, choice.reason, binding)
             if choice.strategy is Strategy.DIRECT and not _covers(choice, loop, accumulator):
                 accumulator.initialize(self.lowering(self.stages.serial().k))
             found[ref] = choice
@@ -302,13 +313,3 @@ def _covers(choice: Choice, loop: For, accumulator: Accumulator) -> bool:
     sizes = tuple(set_of(binder).size for binder in loop.binders)
     dims = accumulator.value.dims[: len(sizes)]
     return choice.axes == tuple(range(len(sizes))) and dims == sizes
-
-
-def _is_cheap(body: Block) -> bool:
-    """Whether an iteration has no loops in it."""
-    return not any(
-        isinstance(binding.expr, For | Fold | While)
-        or any(isinstance(var.type, Table | Ref) for var in binding.vars)
-        or not all(_is_cheap(block) for block in blocks_of(binding.expr))
-        for binding in body.bindings
-    )

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from peffects.codegen.loop_ir import (
+    SHORT_STEPS,
     Apply,
     Assign,
     Branch,
@@ -33,6 +34,7 @@ from peffects.codegen.loop_ir import (
     type_of,
 )
 from peffects.codegen.lower_checks import check_failure
+from peffects.codegen.lower_facts import has_no_loops
 from peffects.codegen.lower_kernel import Place
 from peffects.codegen.lower_values import Scope, Target, Value, ValueLowering
 from peffects.ir import primitives as p
@@ -122,8 +124,10 @@ class BlockLowering(ValueLowering):
     def looping(self, ordered: bool, body: list[Stmt]) -> Iterator[None]:
         """Append to the body of a loop whose iterations run in order, or in any order."""
         outer, self._ordered = self._ordered, ordered
+        self._depth += 1
         with self.k.into(body):
             yield
+        self._depth -= 1
         self._ordered = outer
 
     def loop(self, loop: For, variables: tuple[Var, ...], wanted: dict[Var, Place]) -> None:
@@ -207,7 +211,8 @@ class BlockLowering(ValueLowering):
                     assert place is not None, "outputs are tables"
                     self.k.emit(Store(place.memory, offset, value))
             self.advance(carried, values[:count])
-        self.k.emit(Loop(index, literal(0), size, tuple(body), fold.reverse))
+        poll = 0 if self._depth else SHORT_STEPS if has_no_loops(fold.body) else 1
+        self.k.emit(Loop(index, literal(0), size, tuple(body), fold.reverse, poll))
         self.finish(variables[:count], carried, wanted)
         for var, place in zip(variables[count:], places, strict=True):
             assert place is not None, "outputs are tables"

@@ -39,7 +39,7 @@ from peffects.ir.syntax import (
 from peffects.ir.traverse import binders_of, blocks_of, operands_of, sizes_of
 from peffects.ir.typing import set_of, value_of
 
-__all__ = ["Facts", "Leaf", "upper_bound", "work_of"]
+__all__ = ["Facts", "Leaf", "has_no_loops", "upper_bound", "work_of"]
 
 Leaf = Callable[[Atom], "SizeExpr | None"]
 """The size that an atom is before the stage runs, or None if it is only known inside."""
@@ -225,3 +225,14 @@ def work_of(block: Block, facts: Facts, leaf: Leaf) -> SizeExpr:
         else:
             units += 1
     return Sum((Const(max(round(units * _UNIT_NS), 1)), *terms))
+
+
+def has_no_loops(block: Block) -> bool:
+    """Whether `block` takes only a short time: it loops over nothing, and makes no table."""
+    return not any(
+        isinstance(binding.expr, For | Fold | While)
+        or (blocks_of(binding.expr) and any(isinstance(v.type, Table) for v in binding.vars))
+        or (isinstance(binding.expr, Accumulate) and isinstance(binding.expr.value.type, Table))
+        or not all(has_no_loops(inner) for inner in blocks_of(binding.expr))
+        for binding in block.bindings
+    )

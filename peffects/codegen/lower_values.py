@@ -84,6 +84,7 @@ class ValueLowering:
     ) -> None:
         self.scope, self.k, self.leaf = scope, k, leaf
         self._ordered = True  # whether the innermost loop around runs in order, or there is none
+        self._depth = 0  # how many loops are around
 
     # --- atoms --------------------------------------------------------------------------------
 

@@ -18,11 +18,13 @@ from peffects.codegen.launcher import launch_options
 from peffects.codegen.loops import TICK_STRIDE
 from peffects.errors import LaunchTimeoutError
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder
+from peffects.ir.builder import Builder, index_var
 from peffects.ir.rename import refresh
 from peffects.ir.syntax import (
     F64,
+    I64,
     Atom,
+    Fold,
     Monoid,
     Program,
     Ref,
@@ -130,7 +132,8 @@ def test_the_annotated_source_shows_lines_and_is_the_same_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", ["for", "2nd", "chunk", "load_f64_0", "x_at", "i64", "exp", "select", "tick", "é", "", "a.b"]
+    "hint",
+    ["for", "2nd", "chunk", "load_f64_0", "x_at", "i64", "exp", "select", "tick", "é", "", "a.b"],
 )
 def test_names_that_cannot_be_used_are_changed(hint: str) -> None:
     s = Sketch(hint or "empty")
@@ -173,6 +176,31 @@ def test_loops_that_never_end_can_be_stopped() -> None:
     run = CompiledProgram(s.done(tabulate(s.b, [i], spin)))
     with launch_options(timeout_s=0.1), pytest.raises(LaunchTimeoutError):
         run(np.ones(3))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("inner_loop", [False, True])
+def test_long_folds_can_be_stopped(reverse: bool, inner_loop: bool) -> None:
+    s = Sketch("long")
+    x, steps = s.table("x", "n"), s.scalar("steps", I64)
+    i, carry, body = index_var("i", steps), Var("v", F64), s.b.nested()
+    value: Atom = body.prim(p.SIN, carry)
+    if inner_loop:
+        j = s.index("j", "n")
+        value = body.prim(p.ADD, value, reduce(body, [j], lambda q: q.index(x, j)))
+    fold = Fold(i, reverse, (carry,), (num(1.0),), body.block(value))
+    run = CompiledProgram(s.done(*s.b.emit(fold)))
+    with launch_options(timeout_s=0.1), pytest.raises(LaunchTimeoutError):
+        run(np.ones(3), 10**12)
+
+
+def test_decisions_say_what_runs_how() -> None:
+    (loop, accumulation) = compile_cpu(programs.histogram()).decisions
+    assert (loop.strategy.value, loop.subject) == ("parallel loop", "for i")
+    assert (accumulation.strategy.value, accumulation.subject) == ("private copies", "h +=")
+    assert "each chunk has its own copy" in accumulation.reason
+    (fold, *_) = compile_cpu(programs.running_sums()).decisions
+    assert (fold.strategy.value, fold.subject) == ("serial", "fold")
 
 
 @pytest.mark.parametrize("make", [programs.matmul, programs.histogram, programs.triangle])
