@@ -96,7 +96,8 @@ def statements(draw: st.DrawFn, depth: int, in_loop: bool) -> list[str]:
     if kind == "for":
         return [f"for {name} in range(3):", *body, "else:", f"    {name} = {y}"]
     if kind == "while":
-        return ["n = 0", f"while n < 3 and {x}:", "    n += 1", *body]
+        n = f"n{depth}"  # nested loops count by themselves
+        return [f"{n} = 0", f"while {n} < 3 and {x}:", f"    {n} += 1", *body]
     return [
         "def inner(a, b=1):",
         *indented(draw(blocks(depth - 1, False))),
@@ -106,7 +107,7 @@ def statements(draw: st.DrawFn, depth: int, in_loop: bool) -> list[str]:
 
 @st.composite
 def functions(draw: st.DrawFn) -> str:
-    body = ["rest = n = None", *draw(blocks(2, False)), f"return a, b, c, {draw(expressions())}"]
+    body = ["rest = None", *draw(blocks(2, False)), f"return a, b, c, {draw(expressions())}"]
     return "\n".join(["def program(a, b, c, log, box):", *indented(body)]) + "\n"
 
 
