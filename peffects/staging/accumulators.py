@@ -248,7 +248,7 @@ def _fit_table(value: object, t: Table, role: str) -> Var:
     for axis, (own, wanted) in enumerate(zip(table.type.dims, t.dims, strict=True)):
         mine = IndexSetTracer(own.size, Origin(f"axis {axis} of `{table.name}`"), table.scope)
         other = IndexSetTracer(wanted.size, Origin("the table that is needed"), table.scope)
-        unify(mine, other, f"`{table.name}`", f"{role}, axis {axis},")
+        unify(mine, other, f"`{table.name}`", f"axis {axis} of {role}")
     same = all(
         trace.sizes.same(own.size, wanted.size)
         for own, wanted in zip(table.type.dims, t.dims, strict=True)

@@ -121,11 +121,7 @@ class Hooks:
                 at=here(),
                 fix="Put the values into an array, or loop over the Python sequence itself.",
             )
-        value = owner[key]  # type: ignore[index]
-        inputs = inputs_of(trace)
-        if isinstance(owner, list | tuple | dict) and inputs.is_known(owner):
-            return inputs.reach(value, inputs.path_of(owner).then(StepKind.ITEM, key))
-        return value
+        return owner[key]  # type: ignore[index]  # of what was reached, all entries were
 
     # --- writes ----------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from peffects.staging.types import ArrayType, ScalarType, type_of
 __all__ = ["KernelInputs"]
 
 _CONTAINERS = (tuple, list, dict, set, bytearray, deque)
-_MOST_ENTRIES = 64
+_MOST_ENTRIES = 1000
 """A container with more is not reached entry by entry, but guarded as a whole."""
 
 

@@ -161,9 +161,8 @@ class Sizes:
                 if member.kind is _Kind.AXIS and member is best:
                     assert isinstance(member.atom, Var)
                     sizes.append(SizeParam(member.atom, member.param, member.axis))
-                elif member.kind in (_Kind.AXIS, _Kind.PLACEHOLDER):
-                    assert isinstance(member.atom, Var)
-                    mapping[member.atom] = best.atom
+                elif member is not best and isinstance(member.atom, Var):
+                    mapping[member.atom] = best.atom  # of a scalar, too: a fact says they are equal
                 facts.extend(_facts(member, best, group))
         sizes.sort(key=lambda size: (size.param, size.axis))
         facts.sort(key=lambda fact: (fact.param, fact.axis))

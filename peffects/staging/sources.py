@@ -1,13 +1,17 @@
 """Finds the syntax tree of a function object, lambdas included.
 
 Files are parsed whole and once.  A `def` is found by its line and name, a lambda by the columns
-that its code object remembers, so several lambdas on one line are no problem.
+that its code object remembers, so several lambdas on one line are no problem.  A file that was
+edited after it was loaded is not the source of the code that runs, and is not taken for it.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+import os
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
 
@@ -25,10 +29,12 @@ class Source:
 
 
 _FILES: dict[str, tuple[str, ast.Module]] = {}
+_STARTED_S = time.time()
 
 
 def _module(file: str) -> ast.Module | None:
     """The syntax tree of a file; parsed again when its text has changed."""
+    linecache.checkcache(file)
     text = "".join(linecache.getlines(file))
     if not text:
         return None
@@ -45,13 +51,33 @@ def _module(file: str) -> ast.Module | None:
 def find_source(code: CodeType) -> Source | None:
     """The source of the function whose code this is, or None if it is not to be had."""
     module = _module(code.co_filename)
-    if module is None:
+    if module is None or (_is_new(code.co_filename) and not _is_what_runs(module, code)):
         return None
     found = [source for source in _functions(module, "") if _is_source_of(source.node, code)]
     if code.co_name == "<lambda>":
         deepest_first = reversed(found)
         return min(deepest_first, key=lambda source: _extent(source.node), default=None)
     return found[0] if len(found) == 1 else None
+
+
+def _is_new(file: str) -> bool:
+    """Whether a file was written after this process had started."""
+    try:
+        return os.stat(file).st_mtime >= _STARTED_S
+    except OSError:
+        return False
+
+
+def _is_what_runs(module: ast.Module, code: CodeType) -> bool:
+    """Whether the text of a file, compiled again, gives `code`."""
+    return code in _codes(compile(module, code.co_filename, "exec", dont_inherit=True))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 def _functions(node: ast.AST, class_name: str) -> list[Source]:

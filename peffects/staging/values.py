@@ -203,7 +203,9 @@ def atoms_of(value: object, tree: Tree) -> list[Atom]:
     """The atoms of the leaves of `value` that have types, converted to them."""
     leaves, _ = flatten(value)
     pairs = zip(leaves, tree.leaves, strict=True)
-    return [fit(leaf, t.type, "a value") for leaf, t in pairs if isinstance(t, LeafType)]
+    return [
+        fit(leaf, t.type, "the value that it meets") for leaf, t in pairs if isinstance(t, LeafType)
+    ]
 
 
 def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:

@@ -64,3 +64,11 @@ def test_computed_sizes_need_a_test_at_run_time() -> None:
     assert sizes.unify(i, computed, HERE) is Verdict.SAME
     assert sizes.representative(i) is computed
     assert sizes.is_length(x) and not sizes.is_length(computed)
+
+
+def test_scalars_that_equal_an_axis_are_replaced_by_it() -> None:
+    sizes = Sizes()
+    n, x = Var("n", I64), sizes.axis(1, 0, "x")
+    sizes.scalar(n)
+    sizes.unify(x, n, HERE)
+    assert sizes.resolve().mapping == {n: x}

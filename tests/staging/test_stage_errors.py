@@ -78,6 +78,26 @@ def test_computed_sizes_that_differ() -> None:
     check(IndexSetMismatchError, f, (X, 3), "`i` runs over axis 0 of `x`", "size 3", "size 4")
 
 
+def test_tables_of_different_sizes_do_not_become_one() -> None:
+    def f(x: Any, n: Any) -> Any:
+        y = x
+        for _ in range(n):  # here
+            y = pe.table(lambda i: 1.0, over=n)
+        return y
+
+    assert run(f, X, 3).tolist() == [1.0, 1.0, 1.0]
+    check(IndexSetMismatchError, f, (X, 2), "`x` has length 3", "`n`, which has length 2")
+
+    def g(x: Any, n: Any) -> Any:
+        y = x
+        for _ in range(n):  # here
+            y = pe.table(lambda i: 1.0, over=n + 1)
+        return y
+
+    assert run(g, X, 2).tolist() == [1.0, 1.0, 1.0]
+    check(IndexSetMismatchError, g, (X, 3), "`y` runs over", "the value that it meets")
+
+
 def test_index_used_in_arithmetic_only() -> None:
     def f(n: Any) -> Any:
         return pe.table(lambda i: 2.0 * i)  # here
