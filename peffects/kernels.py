@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,14 @@ class Kernel(Generic[P, R]):
         count = sum(map(len, self._specializations.values()))
         name = getattr(self, "__qualname__", "of a callable")
         return f"<kernel {name}, {count} specialization{'' if count == 1 else 's'}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle by name, as functions are; if there is none, by the function, as it can be."""
+        path = getattr(self, "__qualname__", "")
+        found: object = sys.modules.get(self.__module__)
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        return path if found is self else (Kernel, (self.__pe_function__,))
 
     def stage(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Callee:
         """The program for arguments like these, or of these types."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -262,6 +263,7 @@ class Derivative(Kernel[..., Any]):
         self,
         function: Callable[..., object],
         derive: Callable[[Callee, Args], Callee],
+        make: Callable[[], Derivative],
         *,
         nested_args: bool = False,
     ) -> None:
@@ -269,7 +271,12 @@ class Derivative(Kernel[..., Any]):
         self.__pe_function__ = _inside_a_kernel
         self._inner = function
         self._derive = derive
+        self._make_again = make
         self._nested_args = nested_args  # called with (arguments, more) instead of arguments
+
+    def __reduce__(self) -> Any:
+        """Pickle as the derivative of the function."""
+        return self._make_again, ()
 
     def stage(self, args: Args, kwargs: Kwargs) -> Callee:
         """Stage the function, and derive."""
@@ -326,7 +333,8 @@ def gradient(
         single = isinstance(argnums, int)
         return Gradient(inner, program, count, wanted, single, with_value, has_aux)
 
-    return Derivative(function, derive)
+    make = partial(gradient, function, argnums, with_value=with_value, has_aux=has_aux)
+    return Derivative(function, derive, make)
 
 
 def forward(function: Callable[..., object]) -> Derivative:
@@ -342,7 +350,7 @@ def forward(function: Callable[..., object]) -> Derivative:
         program = jvp_program(inner.program, wrt)
         return Forward(inner, program, len(results), wrt, floats, places, leaves)
 
-    return Derivative(function, derive, nested_args=True)
+    return Derivative(function, derive, partial(forward, function), nested_args=True)
 
 
 def backward(function: Callable[..., object], *, linear: bool = False) -> Derivative:
@@ -364,7 +372,8 @@ def backward(function: Callable[..., object], *, linear: bool = False) -> Deriva
         leaves = leaf_places(args)[1]
         return Backward(inner, program, len(results), wanted, wrt, result_vars, leaves)
 
-    return Derivative(function, derive, nested_args=True)
+    make = partial(backward, function, linear=linear)
+    return Derivative(function, derive, make, nested_args=True)
 
 
 def _without_results(program: Program, count: int) -> Program:

@@ -28,7 +28,7 @@ from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Trace, here
-from peffects.staging.trees import parts_of
+from peffects.staging.trees import LEAF, Node, is_tree, parts_of, unflatten
 from peffects.staging.types import ArrayType, ScalarType, type_of
 
 __all__ = ["KernelInputs"]
@@ -113,7 +113,7 @@ class KernelInputs:
 
     def _container(self, value: Any, path: Path) -> object:
         """A copy with what the entries become; of unusual containers the value itself."""
-        if type(value) not in (tuple, list, dict) or len(value) > _MOST_ENTRIES:
+        if not is_tree(value) or len(value) > _MOST_ENTRIES:
             self.know(value, path)
             self._guard(StepKind.KEYS, value, path)
             if isinstance(value, dict):
@@ -123,7 +123,8 @@ class KernelInputs:
         entries = {
             key: self._entry(entry, path.then(StepKind.ITEM, key)) for key, entry in parts_of(value)
         }
-        copy = entries if isinstance(value, dict) else type(value)(entries.values())
+        tree = Node(type(value), tuple(entries), (LEAF,) * len(entries))
+        copy = unflatten(tree, list(entries.values()))
         self.know(copy, path)
         return copy
 
