@@ -2,8 +2,8 @@
 
 Sizes are small and may be zero, loops nest, bindings repeat (as fresh copies, with and without
 their tests, as derivatives make them), accesses and checks may fail, and every binding has a line
-of its own.  Numbers are small multiples of 1/4 and arithmetic is exact, so that sums do not depend
-on their order: results can be compared exactly.
+of its own.  Numbers are small multiples of 1/4 and arithmetic is exact while they stay small, so
+that sums do not depend on their order.
 """
 
 from __future__ import annotations

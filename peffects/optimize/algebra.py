@@ -72,7 +72,7 @@ def _negated(lit: Lit) -> Lit:
 
 
 def update_simplify(defs: Definitions, monoid: Monoid, value: Atom) -> Atom:
-    """What accumulates like `value`: a sum starts at 0.0, so is never -0.0, so x + 0.0 is like x."""
+    """What accumulates like `value`: a sum starts at 0.0, is never -0.0, so x + 0.0 is like x."""
     expr = defs.get(value) if isinstance(value, Var) else None
     if monoid is Monoid.ADD and isinstance(expr, Prim) and expr.op is p.ADD:
         for x, y in (expr.args, expr.args[::-1]):

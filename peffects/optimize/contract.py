@@ -2,6 +2,7 @@
 
 * Nothing is accumulated: the final value is the identity.
 * `with_acc r. r += v`: the final value is v, combined with the identity.
+* `r[i] += v` and `r[i] += w` in one block: one update by v + w, as x * x gives in its derivative.
 * `with_acc r. for i. for j. r[i, j] += v`, the only accumulation: `for i. for j.` gives v as a
   result instead.  So adjoints of tables that are read once become loops that fuse.
 
@@ -21,6 +22,7 @@ from peffects.ir.syntax import (
     Atom,
     Binding,
     Block,
+    Bounds,
     For,
     Idx,
     Monoid,
@@ -59,7 +61,31 @@ class _Contractor:
                 self.count(inner)
 
     def block(self, block: Block) -> Block:
-        return with_bindings(block, [self.binding(binding) for binding in block.bindings])
+        bindings = [self.binding(binding) for binding in block.bindings]
+        return with_bindings(block, self.united(bindings))
+
+    def united(self, bindings: list[Binding]) -> list[Binding]:
+        """Updates of one element become one; an update that is tested keeps its place instead."""
+        out: list[Binding | None] = []
+        places: dict[tuple[Var, tuple[Atom, ...]], int] = {}
+        for binding in bindings:
+            update = binding.expr
+            op = _combining(update) if isinstance(update, Accumulate) else None
+            if op is not None:
+                assert isinstance(update, Accumulate)
+                place = (update.ref, update.indices)
+                earlier = out[places[place]] if place in places else None
+                if earlier is not None:
+                    assert isinstance(earlier.expr, Accumulate)
+                    out[places[place]] = None
+                    self.updates[update.ref] -= 1
+                    b = Builder(binding.src)
+                    value = b.prim(op, earlier.expr.value, update.value)
+                    out += b.bindings
+                    binding = Binding((), replace(update, value=value), binding.src)
+                places[place] = len(out)
+            out.append(binding)
+        return [binding for binding in out if binding is not None]
 
     def binding(self, binding: Binding) -> Binding:
         binding = with_expr(binding, with_blocks(binding.expr, self.block))
@@ -90,6 +116,25 @@ class _Contractor:
         if updates == 0:
             return _identity(body, ref)
         return _tabulated(body, ref, ()) if updates == 1 else None
+
+
+_COMBINING = {
+    Monoid.ADD: p.ADD,
+    Monoid.MUL: p.MUL,
+    Monoid.MIN: p.MIN,
+    Monoid.MAX: p.MAX,
+    Monoid.AND: p.AND,
+    Monoid.OR: p.OR,
+}
+
+
+def _combining(update: Accumulate) -> p.Primitive | None:
+    """The primitive that does to scalars what the accumulator does, if the update may move."""
+    assert isinstance(update.ref.type, Ref)
+    monoid, t = update.ref.type.monoid, update.value.type
+    if update.bounds is Bounds.CHECKED or not isinstance(t, Scalar):
+        return None
+    return None if monoid in (Monoid.AND, Monoid.OR) and t != BOOL else _COMBINING[monoid]
 
 
 def _elem(ref: Var) -> Scalar:

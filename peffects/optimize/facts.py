@@ -51,6 +51,16 @@ class Facts:
     trusts: bool
     total: bool
 
+    def joined(self, other: Facts, made: Iterable[Var]) -> Facts:
+        """The facts of one loop that does what two did, where the first made `made`."""
+        return Facts(
+            (self.uses | other.uses).difference(made),
+            self.writes | other.writes,
+            self.fails or other.fails,
+            self.trusts or other.trusts,
+            self.total and other.total,
+        )
+
     @property
     def movable(self) -> bool:
         """Whether it only computes its results, so that it may run anywhere below its operands."""

@@ -63,8 +63,9 @@ class _Fuser:
             group = groups.setdefault(tuple(set_of(i).size for i in expr.binders), [])
             for other in reversed(group):
                 if self.may_fuse(flat, other, number):
-                    binding = fused(flat.node(other).binding, flat.node(number).binding)
-                    flat.merge(other, number, binding, self.facts.of(binding.expr))
+                    one, two = flat.node(other), flat.node(number)
+                    facts = one.facts.joined(two.facts, one.binding.vars)
+                    flat.merge(other, number, fused(one.binding, two.binding), facts)
                     break
             else:
                 group.append(number)

@@ -17,6 +17,7 @@ from peffects.ir.syntax import (
     F64,
     I64,
     Atom,
+    Bounds,
     Cond,
     FinSet,
     Idx,
@@ -66,6 +67,42 @@ def test_accumulator_without_updates_is_the_identity(golden: Golden) -> None:
     golden(print_program(contracted(s.done(*with_acc(s.b, refs, lambda b: [])))))
 
 
+def test_updates_of_one_element_are_one_update(golden: Golden) -> None:
+    """Which then may be all there is; other places, and what is tested, stay."""
+    s = Sketch("squares")
+    a, k = s.table("a", "n"), s.scalar("k", I64)
+    squares, places, most = ref("squares", dim(s, "n")), ref("places", dim(s, "n")), ref("most")
+    i = s.index("i", "n")
+
+    def body(b: Builder) -> list[Atom]:
+        x = b.index(a, i)
+        for value in (x, num(1.0), x):
+            b.accumulate(squares, [i], value)
+        b.accumulate(places, [i], x)
+        for bounds in (Bounds.CHECKED, Bounds.UNCHECKED, Bounds.CHECKED):
+            b.accumulate(places, [k], x, bounds)
+        return list(add_to(b, most, (), x))
+
+    results = with_acc(s.b, [squares, places, most], lambda b: loop(b, [i], body))
+    golden(print_program(contracted(s.done(*results))))
+
+
+@pytest.mark.parametrize("monoid", list(Monoid))
+def test_united_updates_combine_as_the_accumulator_does(monoid: Monoid) -> None:
+    elem = BOOL if monoid in (Monoid.AND, Monoid.OR) else F64
+    s = Sketch("united")
+    x, y = s.scalar("x", elem), s.scalar("y", elem)
+    acc = Var("acc", Ref(monoid, elem))
+
+    def body(b: Builder) -> list[Atom]:
+        b.accumulate(acc, [], x)
+        return list(add_to(b, acc, (), y))
+
+    program = s.done(*with_acc(s.b, [acc], body))
+    for args in [(0, 0), (0, 1), (1, 0), (2, 3)]:
+        assert evaluate(contracted(program), args) == evaluate(program, args)
+
+
 def refused(case: str) -> Program:
     s = Sketch(case)
     s.table("a", "n")
@@ -89,7 +126,7 @@ def refused(case: str) -> Program:
 
     bodies: dict[str, tuple[Var, Callable[[Builder], object]]] = {
         "in a branch": (acc, lambda b: loop(b, [i], branch)),
-        "twice": (acc, twice),
+        "twice, in two loops": (acc, twice),
         "more loops than axes": (acc, lambda b: loop(b, [i], deep)),
         "one place": (acc, lambda b: loop(b, [i], lambda q: add_to(q, acc, (k,), num(1.0)))),
         "a transposed place": (
@@ -108,8 +145,8 @@ def refused(case: str) -> Program:
 
 @pytest.mark.parametrize(
     "case",
-    ["in a branch", "twice", "more loops than axes", "one place", "a transposed place",
-     "a diagonal"],
+    ["in a branch", "twice, in two loops", "more loops than axes", "one place",
+     "a transposed place", "a diagonal"],
 )  # fmt: skip
 def test_other_updates_need_the_accumulator(case: str) -> None:
     program = refused(case)
