@@ -61,6 +61,7 @@ def rows_of(file: Path) -> list[Row]:
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} cannot be imported")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     rows: list[Row] = module.main()
     return rows
