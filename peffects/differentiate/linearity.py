@@ -105,7 +105,8 @@ class _Linearity:
                 self.results(binding.vars, body.results)
             case Fold(_, _, carries, inits, body):
                 self.carried(carries, inits, expr)
-                self.results(binding.vars, body.results)
+                # a loop of no steps gives what it started from, so the carries' colors count
+                self.results(binding.vars, (*carries, *body.results[len(carries) :]))
             case While(_, inits, test, body):
                 self.nonlinear((*inits, *free_vars(test), *free_vars(body)), "in a `while` loop")
             case Cond(pred, then, orelse):

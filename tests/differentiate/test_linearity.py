@@ -132,6 +132,15 @@ def test_branches_agree_on_color() -> None:
         linear_vars(block(Y), [X])
 
 
+def test_a_loop_of_no_steps_gives_its_linear_start() -> None:
+    """The step forgets the carry, but the result may be what it started from."""
+    s = Sketch("f")
+    s.table("c", "n")
+    i, carry = s.index("i", "n"), Var("s", F64)
+    (last,) = s.b.emit(Fold(i, False, (carry,), (X,), s.b.nested().block(num(0.0))))
+    assert last in linear_vars(s.b.block(last), [X])
+
+
 def test_a_carry_that_becomes_linear_starts_from_zero() -> None:
     def block(start: Atom) -> Block:
         s = Sketch("f")
