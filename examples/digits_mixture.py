@@ -39,7 +39,7 @@ from peffects.handlers import (
     prng,
     throw,
 )
-from peffects.parallel import Progress, Table, Threads, report
+from peffects.parallel import ProgressBar, Table, Threads, report
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -171,7 +171,7 @@ def fit_all(
     """Run the restarts; the log, and what each came to."""
     program = all_restarts(x, restarts, components, steps)
     handled = handle(accumulate([], add), handle(prng(seed=1), program))
-    on_tick = Progress(label="fitting", force=True) if bar else None
+    on_tick = ProgressBar(label="fitting", force=True) if bar else None
     log, results = run(handled, executor=Threads(threads), on_tick=on_tick)
     return log, list(results)
 

@@ -73,6 +73,7 @@ LOOP: Final = Tag("LOOP")
 RESUME: Final = Tag("RESUME")
 DROP: Final = Tag("DROP")
 ONCE: Final = Tag("ONCE")
+SCOPE: Final = Tag("SCOPE")
 
 HANDLER_METHODS: Final = frozenset({"ret", "traverse", "handle", "handles"})
 """Public names of every handler that are no operation clauses."""
@@ -216,6 +217,18 @@ class Operation(_Performed[A, T_co]):
                 fix=f"Write `class {cls.__name__}(Operation[TheEffect, AnswerType])`.",
             )
         dataclass(frozen=True, eq=False)(cls)
+
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self):
+            # As in `Computation`, with the tag known: this is the hottest path of all.
+            answer = yield PERFORM, self
+            if answer is NONE:
+                return None
+            if answer is None:
+                self._misused("a loop, an unpacking or a call iterates over")
+            return answer
 
     @classmethod
     def at(cls, effect: type[Effect]) -> type[Self]:

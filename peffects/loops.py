@@ -8,7 +8,7 @@ through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, abov
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, start
 from peffects.errors import LoopValuesError
@@ -16,9 +16,12 @@ from peffects.handling import Handled, Handler
 from peffects.places import Site
 from peffects.source import SrcInfo
 
-__all__ = ["Loop", "LoopRunner", "ParFor"]
+__all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
 
 T = TypeVar("T")
+
+OnTick: TypeAlias = Callable[[float, int, float], None]
+"""Called with the iterations done (running ones count by what they reported), all, and seconds."""
 
 LoopRunner = Callable[["ParFor", Callable[[int], Any], Callable[[], SrcInfo]], list[Any]]
 """Runs a loop without handlers: gets the node, a function that runs one iteration to its end, and
@@ -28,13 +31,20 @@ one that finds the user's line of the loop."""
 class ParFor(Computation):
     """A parallel `for` over `n`: `body` takes an ordinal and gives a value or a computation."""
 
-    __slots__ = ("body", "n", "place")
+    __slots__ = ("body", "n", "on_tick", "place")
     _tag = LOOP
 
-    def __init__(self, n: Any, body: Callable[[Any], Any], place: SrcInfo | None = None) -> None:
+    def __init__(
+        self,
+        n: Any,
+        body: Callable[[Any], Any],
+        place: SrcInfo | None = None,
+        on_tick: OnTick | None = None,
+    ) -> None:
         self.n = n
         self.body = body
         self.place = place
+        self.on_tick = on_tick
 
     def collect(self, values: Sequence[Any]) -> Any:
         """What the program gets for the values of the iterations, in index order."""
@@ -76,25 +86,27 @@ class Loop(Generic[T]):
     def __call__(
         self,
         start_at: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]] | None = None,
+        *,
+        on_tick: OnTick | None = None,
     ) -> Eff[Any, list[T]]:
         """Run all iterations, each under a fork of the handler, or under `start_at(i)`.
 
-        The answers come in index order.
+        The answers come in index order.  The executor calls `on_tick` while the loop runs.
         """
         node, handler, site, place = self._node, self._handler, self._site, self._place
-        body = node.body
+        body, ticks = node.body, on_tick or node.on_tick
         if start_at is None:
 
             def under_handler(i: Any) -> Handled:
                 return Handled(handler, Body(body, i), site)
 
-            return ParFor(node.n, under_handler, place)  # type: ignore[return-value]
+            return ParFor(node.n, under_handler, place, ticks)  # type: ignore[return-value]
         at = start_at if callable(start_at) else start_at.__getitem__
 
         def under_start(i: Any) -> Handled:
             return Handled(at(i), Body(body, i), site)
 
-        return ParFor(node.n, under_start, place)  # type: ignore[return-value]
+        return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
 
 
 class Body(Computation):

@@ -14,6 +14,7 @@ from peffects.errors.derivatives import (
     NotDifferentiableError,
 )
 from peffects.errors.effects import (
+    EffectArgumentError,
     HandlerDefinitionError,
     IndexSetError,
     LoopCancelled,
@@ -25,6 +26,7 @@ from peffects.errors.effects import (
     ReplayDivergence,
     ResumptionAlreadyUsed,
     ResumptionExpired,
+    ScanDependenceError,
     TraverseError,
     UnhandledEffectError,
 )
@@ -62,6 +64,7 @@ __all__ = [
     "DataRaceError",
     "DerivativeArgumentError",
     "DivisionError",
+    "EffectArgumentError",
     "GradientMismatchError",
     "HandlerDefinitionError",
     "IndexSetError",
@@ -85,6 +88,7 @@ __all__ = [
     "ReplayDivergence",
     "ResumptionAlreadyUsed",
     "ResumptionExpired",
+    "ScanDependenceError",
     "SideEffectError",
     "TraverseError",
     "UnboundedTableError",

@@ -223,3 +223,42 @@ class LoopCancelled(PeffectsError):
     """
 
     code = "PE114"
+
+
+class EffectArgumentError(PeffectsError, ValueError):
+    """An operation or a handler of the standard effects was given what cannot work.
+
+    Wrong::
+
+        yield from integers(5, 5)           # no integer is in [5, 5)
+        yield from choice([])               # nothing to choose from
+        yield from amb("HT", weights=[1])   # two options, one weight
+
+    Right::
+
+        yield from integers(0, 5)
+        yield from choice(["only one"])
+        yield from amb("HT", weights=[0.4, 0.6])
+    """
+
+    code = "PE120"
+
+
+class ScanDependenceError(PeffectsError):
+    """What an iteration gives to `scan` depends on what `scan` answered it.
+
+    Around a parallel `for`, `prefix_sums` runs the iterations twice: first to learn what each adds,
+    then with what came before it.  So an iteration must add the same both times.
+
+    Wrong::
+
+        before = yield from scan(1)
+        yield from scan(before)             # depends on the answer
+
+    Right: add what does not depend on it, or write the loop sequentially::
+
+        for i in n:
+            yield from body(i)
+    """
+
+    code = "PE121"

@@ -1,10 +1,25 @@
 """The parallel `for`: index sets, tables, monoids, `pfor`, executors, `run`."""
 
-from peffects.parallel.executors import Executor, OnTick, Serial, Shuffled, Threads, report
+from peffects.loops import OnTick
+from peffects.parallel.executors import Executor, Serial, Shuffled, Threads, report
 from peffects.parallel.index_set import Fin, Idx, IndexSet, Product
-from peffects.parallel.monoid import ADD, ALL, ANY, CONCATENATE, JOIN, MULTIPLY, Monoid
+from peffects.parallel.monoid import (
+    ADD,
+    ALL,
+    ANY,
+    CONCATENATE,
+    JOIN,
+    LIST,
+    MAX,
+    MIN,
+    MULTIPLY,
+    Monoid,
+    arrays,
+    dict_of,
+    tuple_of,
+)
 from peffects.parallel.pfor import pfor
-from peffects.parallel.progress import Progress
+from peffects.parallel.progress import ProgressBar
 from peffects.parallel.running import run, use_executor
 from peffects.parallel.table import Table
 
@@ -14,6 +29,9 @@ __all__ = [
     "ANY",
     "CONCATENATE",
     "JOIN",
+    "LIST",
+    "MAX",
+    "MIN",
     "MULTIPLY",
     "Executor",
     "Fin",
@@ -22,13 +40,16 @@ __all__ = [
     "Monoid",
     "OnTick",
     "Product",
-    "Progress",
+    "ProgressBar",
     "Serial",
     "Shuffled",
     "Table",
     "Threads",
+    "arrays",
+    "dict_of",
     "pfor",
     "report",
     "run",
+    "tuple_of",
     "use_executor",
 ]

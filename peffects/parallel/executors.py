@@ -16,15 +16,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar, copy_context
-from typing import Any, TypeAlias
+from typing import Any
 
 from peffects.errors import LoopCancelled
+from peffects.loops import OnTick
 from peffects.source import SrcInfo
 
-__all__ = ["Executor", "OnTick", "Serial", "Shuffled", "Threads", "report"]
-
-OnTick: TypeAlias = Callable[[float, int, float], None]
-"""Called with the iterations done (running ones count by what they reported), all, and seconds."""
+__all__ = ["Executor", "Serial", "Shuffled", "Threads", "report"]
 
 _TICK_S = 0.1
 _WAIT_S = 0.05

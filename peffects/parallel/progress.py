@@ -1,4 +1,4 @@
-"""A progress bar for loops: `run(program(), on_tick=Progress())`.
+"""A progress bar for loops: `run(program(), on_tick=ProgressBar())`.
 
 Plain text on stderr, one line that is written over; quiet when stderr is no terminal, unless
 forced.  Layer 2.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-__all__ = ["Progress"]
+__all__ = ["ProgressBar"]
 
 _WIDTH = 30
 
 
-class Progress:
+class ProgressBar:
     """Draws `[#####.....]  50%  5/10  1.2 s` at every tick."""
 
     def __init__(self, file: TextIO | None = None, *, label: str = "", force: bool = False) -> None:
@@ -31,7 +31,6 @@ class Progress:
         bar = "#" * full + "." * (_WIDTH - full)
         label = f"{self.label} " if self.label else ""
         end = "\n" if done >= total else ""
-        self.file.write(
-            f"\r{label}[{bar}] {part:4.0%}  {int(done)}/{total}  {elapsed_s:.1f} s{end}"
-        )
+        count = f"{int(done)}/{total}  " if total != 1 else ""
+        self.file.write(f"\r{label}[{bar}] {part:4.0%}  {count}{elapsed_s:.1f} s{end}")
         self.file.flush()

@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peffects.effects import Eff, Par, check_computation, check_performed
-from peffects.loops import LoopRunner, ParFor
+from peffects.loops import LoopRunner, OnTick, ParFor
 from peffects.machine import Machine
-from peffects.parallel.executors import Executor, OnTick, Serial, inside_a_loop, run_plainly
+from peffects.parallel.executors import Executor, Serial, inside_a_loop, run_plainly
 from peffects.source import SrcInfo
 
 __all__ = ["run", "use_executor"]
@@ -47,7 +47,7 @@ def loop_runner(executor: Executor, on_tick: OnTick | None) -> LoopRunner:
     ) -> list[Any]:
         if inside_a_loop():
             return run_plainly(len(node.n), iterate, where)
-        return executor.execute(len(node.n), iterate, where, on_tick)
+        return executor.execute(len(node.n), iterate, where, node.on_tick or on_tick)
 
     return run_loop
 

@@ -19,7 +19,7 @@ from peffects.errors import LoopCancelled
 from peffects.parallel import (
     Executor,
     Fin,
-    Progress,
+    ProgressBar,
     Serial,
     Shuffled,
     Threads,
@@ -175,7 +175,7 @@ def test_an_error_in_the_callback_ends_the_loop() -> None:
 
 def test_the_bar_shows_part_count_and_seconds() -> None:
     file = io.StringIO()
-    bar = Progress(file, label="fit", force=True)
+    bar = ProgressBar(file, label="fit", force=True)
     bar(5, 10, 1.23)
     bar(10, 10, 2.0)
     first, second = file.getvalue().split("\r")[1:]
@@ -185,7 +185,7 @@ def test_the_bar_shows_part_count_and_seconds() -> None:
 
 def test_the_bar_is_quiet_when_it_is_no_terminal() -> None:
     file = io.StringIO()
-    Progress(file)(1, 2, 0.1)
+    ProgressBar(file)(1, 2, 0.1)
     assert file.getvalue() == ""
 
 

@@ -1,0 +1,91 @@
+"""What scoped operations need of the machine: states of handlers, kept and put back.
+
+The scope of `catch(c, on_error)` runs in the middle of a computation.  When it fails, the handlers
+between it and the handler of its effect are put back to the states that they had at its start, as
+if the failed scope had never run; handlers further out keep what they saw.  Layer 1; used by
+`handlers/throw.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Never, TypeAlias, cast
+
+from peffects.effects import SCOPE, Computation, Eff, Effect
+from peffects.errors import UnhandledEffectError
+from peffects.frames import HandlerMarker, Marker, handlers_in_scope
+from peffects.handling import Handler
+from peffects.source import SrcInfo
+
+__all__ = ["States", "restore_states", "states_up_to"]
+
+States: TypeAlias = tuple[Handler[Any, Any], ...]
+"""Forks of handlers, innermost first."""
+
+
+class Scope(Computation):
+    """Base of what looks at the handlers between here and the handler of `effect`."""
+
+    __slots__ = ("effect", "operation")
+    _tag = SCOPE
+
+    def __init__(self, effect: type[Effect], operation: str) -> None:
+        self.effect = effect
+        self.operation = operation
+
+    def between(self, mark: Marker, here: Callable[[], SrcInfo]) -> list[HandlerMarker]:
+        """The handlers inside the one of the effect."""
+        inside: list[HandlerMarker] = []
+        for marker in handlers_in_scope(mark):
+            if marker.handler._at is self.effect:
+                return inside
+            inside.append(marker)
+        effect, operation = self.effect.__name__, self.operation
+        raise UnhandledEffectError(
+            f"no handler handles the effect `{effect}` of the scoped operation `{operation}`.",
+            at=here(),
+            fix=f"Put the computation under a handler of `{effect}`: `handle(..., program())`.",
+        )
+
+    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+        """What the machine does for it; the result is the answer."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self.operation} of {self.effect.__name__}, not performed>"
+
+
+class KeepStates(Scope):
+    """Answers the states of the handlers."""
+
+    __slots__ = ()
+
+    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+        """Fork them."""
+        return tuple(marker.handler._fork() for marker in self.between(mark, here))
+
+
+class RestoreStates(Scope):
+    """Puts the handlers back to states that were kept at the same place."""
+
+    __slots__ = ("states",)
+
+    def __init__(self, effect: type[Effect], operation: str, states: States) -> None:
+        super().__init__(effect, operation)
+        self.states = states
+
+    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+        """Install forks of them."""
+        for marker, state in zip(self.between(mark, here), self.states, strict=True):
+            marker.handler = state._fork()
+        return None
+
+
+def states_up_to(effect: type[Effect], operation: str) -> Eff[Never, States]:
+    """The states of the handlers between here and the handler of `effect`."""
+    return cast("Eff[Never, States]", KeepStates(effect, operation))
+
+
+def restore_states(effect: type[Effect], operation: str, states: States) -> Eff[Never, None]:
+    """Put those handlers back to `states`, which were kept at the same place."""
+    return cast("Eff[Never, None]", RestoreStates(effect, operation, states))
