@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from peffects.effects import Eff, Effect, Operation, Par, effectful, once
     from peffects.errors import PeffectsError
     from peffects.explanation import explain
+    from peffects.handlers.throw import Err, Ok
     from peffects.handling import (
         BasicHandler,
         CollectHandler,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         handle,
         handler,
     )
-    from peffects.handlers.throw import Err, Ok
     from peffects.kernels import Kernel, kernel
     from peffects.loops import Loop
     from peffects.parallel.index_set import Fin, Idx

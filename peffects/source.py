@@ -1,7 +1,7 @@
 """Where the user wrote something: file, line, column, function, and the text of that line.
 
-Every node of the IR, every operation site and every error carries a `SrcInfo`, so that whatever goes
-wrong is said in terms of the user's program.  Layer 0: imports nothing of ours.  Next: `errors/`.
+Every node of the IR, every operation site and every error carries a `SrcInfo`, so that whatever
+goes wrong is said in terms of the user's program.  Layer 0: imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-__all__ = ["SrcInfo", "UNKNOWN", "caller", "is_internal_file", "of_code", "of_frame"]
+__all__ = ["UNKNOWN", "SrcInfo", "caller", "is_internal_file", "of_code", "of_frame"]
 
 _PACKAGE_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peffects.effects import effectful
-from peffects.handling import handle
 from peffects.handlers import (
     Err,
     Ok,
@@ -32,6 +31,7 @@ from peffects.handlers import (
     uniform,
     weak_exceptions,
 )
+from peffects.handling import handle
 from peffects.parallel import (
     ADD,
     ALL,

@@ -9,6 +9,7 @@ import pytest
 from peffects.clauses import FINAL, GENERAL, MULTI, final, multi
 from peffects.effects import Effect, Operation, effectful
 from peffects.errors import HandlerDefinitionError, UnhandledEffectError
+from peffects.handlers import State, accum, accumulate, run_state
 from peffects.handling import (
     BasicHandler,
     CollectHandler,
@@ -18,7 +19,6 @@ from peffects.handling import (
     handle,
     handler,
 )
-from peffects.handlers import State, accum, accumulate, run_state
 from peffects.parallel import CONCATENATE, Fin, Shuffled, pfor, run
 
 

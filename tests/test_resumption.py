@@ -15,7 +15,6 @@ from peffects.errors import (
     ResumptionAlreadyUsed,
     ResumptionExpired,
 )
-from peffects.handling import Handler, ParHandler, handle
 from peffects.handlers import (
     accum,
     accumulate,
@@ -28,6 +27,7 @@ from peffects.handlers import (
     throw,
     weak_exceptions,
 )
+from peffects.handling import Handler, ParHandler, handle
 from peffects.parallel import CONCATENATE, Fin, Threads, pfor, run
 
 

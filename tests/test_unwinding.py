@@ -8,7 +8,6 @@ import pytest
 
 from peffects.clauses import final
 from peffects.effects import Effect, Operation, effectful
-from peffects.handling import Handler, handle
 from peffects.handlers import (
     Err,
     Ok,
@@ -24,6 +23,7 @@ from peffects.handlers import (
     uniform,
     weak_exceptions,
 )
+from peffects.handling import Handler, handle
 from peffects.parallel import CONCATENATE, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

@@ -7,7 +7,7 @@ run at once by the function that the top layer gives to `run_outside_with`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
@@ -258,7 +258,7 @@ class ParallelLoop:
     def __init__(self, sets: tuple[IndexSetTracer, ...]) -> None:
         self.sets = sets
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[Any]:  # what type checkers see of the rewritten loop
         raise ControlFlowError(
             "`pe.par` is iterated where its loop is not rewritten.",
             at=here(),

@@ -209,7 +209,7 @@ def test_check_grads_finds_a_kink() -> None:
         pe.check_grads(lambda x: x if x > 0.0 else 0.0, (0.0,))
 
 
-# --- refusals ---------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_the_gradient_of_an_array_is_refused() -> None:
@@ -229,7 +229,7 @@ def test_argnums_out_of_range_are_refused() -> None:
 
 def test_a_value_in_place_of_a_function_is_refused() -> None:
     with pytest.raises(DerivativeArgumentError, match="which is no function"):
-        pe.grad(3.0)  # type: ignore[arg-type, type-var]
+        pe.grad(3.0)  # type: ignore[call-overload]
 
 
 def test_a_cotangent_of_another_structure_is_refused() -> None:

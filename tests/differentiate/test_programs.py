@@ -163,6 +163,7 @@ def test_triangular_sum_gives_suffix_sums() -> None:
     s = Sketch("prefix")
     x = s.table("x", "n")
     i = s.index("i", "n")
+
     def row(o: Builder) -> Var:
         j = index_var("j", o.prim(p.ADD, o.ordinal(i), int_lit(1)))
         return reduce(o, [j], lambda q: q.index(x, q.ordinal(j), bounds=Bounds.CHECKED))

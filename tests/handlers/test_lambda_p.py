@@ -8,7 +8,6 @@ import pytest
 
 from peffects.effects import effectful
 from peffects.errors import TraverseError
-from peffects.handling import ParHandler, handle
 from peffects.handlers import (
     Accum,
     Err,
@@ -28,6 +27,7 @@ from peffects.handlers import (
     uniform,
     weak_exceptions,
 )
+from peffects.handling import ParHandler, handle
 from peffects.parallel import ADD, CONCATENATE, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

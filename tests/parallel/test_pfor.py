@@ -10,8 +10,8 @@ import pytest
 
 from peffects.effects import effectful
 from peffects.errors import IndexSetError, NotAComputationError, TraverseError
-from peffects.handling import handle
 from peffects.handlers import accum, accumulate, get, prng, run_state, uniform
+from peffects.handling import handle
 from peffects.parallel import ADD, Executor, Fin, Idx, Serial, Shuffled, Table, Threads, pfor, run
 
 EXECUTORS = [Serial(), Shuffled(5), Threads(1), Threads(3, chunk=1), Threads(3)]
