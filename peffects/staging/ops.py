@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as prims
