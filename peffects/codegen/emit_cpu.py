@@ -17,6 +17,7 @@ from typing import assert_never
 from peffects.codegen.emit_rules import emit_rules
 from peffects.codegen.loop_ir import (
     SHORT_STEPS,
+    STRIP_WIDTH,
     Apply,
     Assign,
     Axis,
@@ -144,7 +145,7 @@ class _KernelText:
 
     def _counted(self, index: str, first: str, end: str) -> None:
         """A loop that polls and counts, after each iteration or after each strip of them."""
-        if not self.kernel.cheap:
+        if not (self.kernel.cheap or self.kernel.strips):
             self.put(f"for {index} in range({first}, {end}):")
             self.depth += 1
             self.poll()
@@ -152,14 +153,16 @@ class _KernelText:
             self.put("tick(frame, chunk, 1)")
             self.depth -= 1
             return
-        self.put(f"for strip in range({first}, {end}, {SHORT_STEPS}):")
+        width = STRIP_WIDTH if self.kernel.strips else SHORT_STEPS
+        self.put(f"for strip in range({first}, {end}, {width}):")
         self.depth += 1
         self.poll()
-        self.put(f"strip_stop = min(strip + {SHORT_STEPS}, {end})")
-        self.put(f"for {index} in range(strip, strip_stop):")
-        self.depth += 1
-        self.body(self.kernel.body)
-        self.depth -= 1
+        self.put(f"strip_stop = min(strip + {width}, {end})")
+        if self.kernel.strips:
+            self.body(self.kernel.body)
+        else:
+            self.put(f"for {index} in range(strip, strip_stop):")
+            self.nested(self.kernel.body)
         self.put("tick(frame, chunk, strip_stop - strip)")
         self.depth -= 1
 

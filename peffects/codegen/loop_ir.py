@@ -28,6 +28,9 @@ __all__ = [
     "SHORT_STEPS",
     "START",
     "STOP",
+    "STRIP",
+    "STRIP_STOP",
+    "STRIP_WIDTH",
     "Apply",
     "Assign",
     "Axis",
@@ -51,6 +54,7 @@ __all__ = [
     "Until",
     "literal",
     "locals_in",
+    "parts_of",
     "plus",
     "size_of_tree",
     "times",
@@ -72,8 +76,15 @@ class Local:
 SHORT_STEPS = 4096
 """Iterations between two polls where an iteration has no loops in it."""
 
+STRIP_WIDTH = 128
+"""Iterations that a kernel made by `strip.py` runs at once."""
+
 CHUNK, START, STOP = (Local(name, I64, -1) for name in ("chunk", "start", "stop"))
 """Of every kernel: the number of its chunk, and the range of iterations that the chunk runs."""
+
+
+STRIP, STRIP_STOP = Local("strip", I64, -1), Local("strip_stop", I64, -1)
+"""In the body of a kernel that runs strips: the range of the strip in the last axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +242,8 @@ class Axis:
 class Kernel:
     """The function that a stage runs for each chunk.
 
-    `cheap` says that an iteration takes so little time that polling each would show.
+    `cheap` says that an iteration takes so little time that polling each would show.  With
+    `strips`, `body` runs up to STRIP_WIDTH iterations of the last axis.
     """
 
     name: str
@@ -241,6 +253,7 @@ class Kernel:
     body: Body
     epilogue: Body
     cheap: bool
+    strips: bool = False
 
 
 # --- building and looking at expressions ------------------------------------------------------

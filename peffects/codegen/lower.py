@@ -33,6 +33,7 @@ from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place, identifie
 from peffects.codegen.lower_partials import Accumulator, combine, start_partial
 from peffects.codegen.lower_stages import Stages
 from peffects.codegen.lower_values import Scope, Target, Value
+from peffects.codegen.strip import strip_mine
 from peffects.ir.evaluate import identity_of
 from peffects.ir.syntax import (
     I64,
@@ -237,6 +238,12 @@ class _Spine:
             offsets = [_row(place, stage.axes, lowering) for place in places]
             lowering.rows(loop.body, offsets, places, len(stage.axes))
         self.scope.values.update(zip(binding.vars, places, strict=True))
+        stage.strips = strip_mine(stage.k, stage.axes)
+        if stage.strips:
+            reason = (
+                f"neighbours in {loop.binders[-1].name} lie side by side, those of inner loops not"
+            )
+            self.decide(Strategy.STRIPS, f"for {names}", reason, binding)
         self.stages.close()
         if partials:
             stage.chunks_slot = self.stages.frame.new_slot()

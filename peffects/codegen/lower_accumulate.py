@@ -24,6 +24,7 @@ class Strategy(Enum):
     """How a loop of the spine, or an accumulation in it, is carried out."""
 
     PARALLEL = "parallel loop"
+    STRIPS = "strips"
     SERIAL = "serial"
     DIRECT = "direct"
     REDUCTION = "reduction"

@@ -238,7 +238,9 @@ class KernelBuilder:
         """Whether the kernel would do nothing."""
         return not any(not isinstance(stmt, Line) for stmt in self.body)
 
-    def kernel(self, name: str, axes: Sequence[Axis] = (), cheap: bool = False) -> Kernel:
+    def kernel(
+        self, name: str, axes: Sequence[Axis] = (), cheap: bool = False, strips: bool = False
+    ) -> Kernel:
         """The finished kernel, which writes the locals that others want to their slots."""
         wanted = self.frame.exports.get(self.number, [])
         exports: Body = tuple(PutSlot(self.frame.slot_of(local), local) for local in wanted)
@@ -250,4 +252,5 @@ class KernelBuilder:
             tuple(self.body),
             (*self.epilogue, *exports),
             cheap,
+            strips,
         )

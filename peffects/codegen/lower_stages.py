@@ -42,6 +42,7 @@ class StageBuilder:
     k: KernelBuilder
     axes: tuple[Axis, ...] = ()
     cheap: bool = False
+    strips: bool = False
     trip: SizeExpr = _ONCE
     rule: ChunkRule = SERIAL
     work: tuple[SizeExpr, ...] = ()
@@ -145,7 +146,7 @@ class Stages:
         """Launches and kernels; the buffers in the slots `returned` are results."""
         launches, kernels = [], []
         for number, stage in enumerate(self._stages):
-            kernel = stage.k.kernel(f"{name}_{number}", stage.axes, stage.cheap)
+            kernel = stage.k.kernel(f"{name}_{number}", stage.axes, stage.cheap, stage.strips)
             buffers = tuple(
                 replace(buffer, role=Role.OUTPUT) if buffer.slot in returned else buffer
                 for buffer in stage.k.buffers

@@ -379,7 +379,8 @@ ACCUMULATIONS: list[tuple[str, Program, Strategy]] = [
                          ids=[x[0] for x in ACCUMULATIONS])  # fmt: skip
 def test_accumulations_of_each_kind(program: Program, strategy: Strategy) -> None:
     run = CompiledProgram(program)
-    assert [x.strategy for x in run.compiled.decisions] == [Strategy.PARALLEL, strategy]
+    made = [x.strategy for x in run.compiled.decisions if x.strategy is not Strategy.STRIPS]
+    assert made == [Strategy.PARALLEL, strategy]
     for n in SIZES:
         x = RNG.uniform(0.9999, 1.0001, (n, 3))
         results = []

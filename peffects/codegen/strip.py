@@ -1,0 +1,341 @@
+"""Strip-mining: the last parallel axis becomes the innermost loop where memory lies that way.
+
+In `c[i, j] = sum_k a[i, k] b[k, j]` the inner loop over k jumps through b, while neighbours in j
+lie side by side.  So the body runs for a strip of iterations of j at once: its straight parts
+become loops over the lanes of the strip, its loops over k stay around them, and what a lane keeps
+from one part to the next is a row of memory, one element a lane.  LLVM vectorizes loops over lanes.
+
+This changes the order in which different iterations do things, so it is done only where nobody can
+see that: iterations are independent, and none of them can fail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from peffects.codegen.loop_ir import (
+    STRIP,
+    STRIP_STOP,
+    STRIP_WIDTH,
+    Apply,
+    Assign,
+    Axis,
+    Body,
+    Branch,
+    Combine,
+    Expr,
+    Fail,
+    Guard,
+    Line,
+    Local,
+    Loop,
+    Memory,
+    PutSlot,
+    Read,
+    Stmt,
+    Store,
+    Until,
+    literal,
+    locals_in,
+    parts_of,
+    plus,
+    times,
+)
+from peffects.codegen.loops import Const, Role
+from peffects.codegen.lower_kernel import KernelBuilder
+from peffects.ir.primitives import ADD, SUB
+from peffects.ir.syntax import I64, Lit
+
+__all__ = ["strip_mine"]
+
+
+def strip_mine(k: KernelBuilder, axes: Sequence[Axis]) -> bool:
+    """Turn the body of a parallel kernel into one for strips, if that pays; whether it did."""
+    index = axes[-1].index
+    if not (_may_move(k.body) and _is_uniform(k.body, {index}) and _pays(k, index)):
+        return False
+    shared = {stmt.target for stmt in k.prologue if isinstance(stmt, Assign)}
+    stripper = _Stripper(k, index, shared)
+    k.body = stripper.body(k.body)
+    return True
+
+
+# --- whether it may be done -------------------------------------------------------------------
+
+
+def _may_move(body: Sequence[Stmt]) -> bool:
+    """Whether the body has only statements that can run for several iterations at once."""
+    for stmt in body:
+        match stmt:
+            case Loop(_, _, _, inner, _, poll):
+                if poll or not _may_move(inner):
+                    return False
+            case Branch(_, then, orelse):
+                if _has_loops(then) or _has_loops(orelse):
+                    return False
+                if not (_may_move(then) and _may_move(orelse)):
+                    return False
+            case Until() | Guard() | Fail() | PutSlot():
+                return False
+            case Assign() | Store() | Line():
+                pass
+            case _:
+                assert_never(stmt)
+    return True
+
+
+def _has_loops(body: Sequence[Stmt]) -> bool:
+    return any(isinstance(stmt, Loop) for stmt in body) or any(
+        _has_loops(stmt.then) or _has_loops(stmt.orelse)
+        for stmt in body
+        if isinstance(stmt, Branch)
+    )
+
+
+def _is_uniform(body: Sequence[Stmt], varying: set[Local]) -> bool:
+    """Whether all lanes go through the same iterations of inner loops."""
+    for stmt in body:
+        match stmt:
+            case Assign(target, _):
+                varying.add(target)
+            case Branch(_, then, orelse):
+                _is_uniform(then, varying)
+                _is_uniform(orelse, varying)
+            case Loop(_, start, stop, inner):
+                bounds = {*locals_in(start), *locals_in(stop)}
+                reads = isinstance(start, Read) or isinstance(stop, Read)
+                if reads or bounds & varying or not _is_uniform(inner, varying):
+                    return False
+            case _:
+                pass
+    return True
+
+
+# --- whether it pays --------------------------------------------------------------------------
+
+
+def _pays(k: KernelBuilder, index: Local) -> bool:
+    """Whether innermost loops jump through memory more often than lanes would."""
+    private = _scratch_slots(k)
+    loops = list(_innermost(k.body))
+    values = _values(k.body)
+    jumps = lane_jumps = 0
+    for loop in loops:
+        for stmt in loop.body:
+            for memory, at in _accesses(stmt):
+                jumps += _stride(at, loop.index, values) is None
+                lanes = _stride(at, index, values) is None
+                lane_jumps += lanes and memory.slot not in private
+    return lane_jumps < jumps
+
+
+def _innermost(body: Sequence[Stmt]) -> Iterator[Loop]:
+    """The loops without loops in them."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            inner = list(_innermost(stmt.body))
+            yield from inner or [stmt]
+
+
+def _values(body: Sequence[Stmt]) -> dict[Local, Expr]:
+    """What locals are set to; carried ones, which are set twice, count as constant."""
+    found: dict[Local, Expr] = {}
+    twice: set[Local] = set()
+    for part in _segments(body):
+        for stmt in part:
+            if isinstance(stmt, Assign):
+                twice |= {stmt.target} & found.keys()
+                found[stmt.target] = stmt.value
+    return {local: value for local, value in found.items() if local not in twice}
+
+
+def _accesses(stmt: Stmt) -> Iterator[tuple[Memory, Expr]]:
+    match stmt:
+        case Store(memory, at, value):
+            yield memory, at
+            yield from _reads(at)
+            yield from _reads(value)
+        case Assign(_, value):
+            yield from _reads(value)
+        case Branch(condition, then, orelse):
+            yield from _reads(condition)
+            for inner in (*then, *orelse):
+                yield from _accesses(inner)
+        case _:
+            return
+
+
+def _reads(expr: Expr) -> Iterator[tuple[Memory, Expr]]:
+    if isinstance(expr, Read):
+        yield expr.memory, expr.at
+    for part in parts_of(expr):
+        yield from _reads(part)
+
+
+def _stride(at: Expr, index: Local, values: Mapping[Local, Expr]) -> int | None:
+    """0 or 1, by how much `at` grows with `index`; None if it is anything else."""
+    match at:
+        case Lit():
+            return 0
+        case Local():
+            if at is index:
+                return 1
+            return _stride(values[at], index, values) if at in values else 0
+        case Apply(op, (left, right)) if op is ADD:
+            a, b = _stride(left, index, values), _stride(right, index, values)
+            return None if a is None or b is None or a + b > 1 else a + b
+        case Apply(_, args):
+            return 0 if all(_stride(arg, index, values) == 0 for arg in args) else None
+        case Read(_, place):
+            return 0 if _stride(place, index, values) == 0 else None
+        case Combine(_, left, right):
+            both = (_stride(left, index, values), _stride(right, index, values))
+            return 0 if both == (0, 0) else None
+        case _:
+            assert_never(at)
+
+
+def _scratch_slots(k: KernelBuilder) -> set[int]:
+    return {buffer.slot for buffer in k.buffers if buffer.role is Role.SCRATCH}
+
+
+# --- doing it ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Stripper:
+    """Rewrites bodies; `rows` are the locals that became memory."""
+
+    k: KernelBuilder
+    index: Local
+    shared: set[Local]
+    rows: dict[Local, Memory] = field(default_factory=dict)
+    memories: dict[Memory, Memory] = field(default_factory=dict)
+    private: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.private = _scratch_slots(self.k)
+        self.k.buffers = [
+            replace(buffer, shape=(*buffer.shape, Const(STRIP_WIDTH)))
+            if buffer.slot in self.private
+            else buffer
+            for buffer in self.k.buffers
+        ]
+        places: Counter[Local] = Counter()
+        for segment in _segments(self.k.body):
+            places.update(_mentioned(segment))
+        assigned = {local for part in _segments(self.k.body) for local in _assigned(part)}
+        for local, count in places.items():
+            if count > 1 and local in assigned and local not in self.shared:
+                shape = (Const(STRIP_WIDTH),)
+                self.rows[local] = self.k.part(
+                    f"{local.name}_lanes", local.type, shape, Role.SCRATCH
+                )
+
+    def body(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """The body for a strip: loops around loops over lanes."""
+        result: list[Stmt] = []
+        for part in _parts(body):
+            if isinstance(part, Loop):
+                result.append(replace(part, body=tuple(self.body(part.body))))
+            elif any(not isinstance(stmt, Line) for stmt in part):
+                lanes = tuple(map(self.stmt, part))
+                result.append(Loop(self.index, STRIP, STRIP_STOP, lanes))
+        return result
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """A statement of one lane."""
+        match stmt:
+            case Assign(target, value) if target in self.rows:
+                return Store(self.rows[target], self.lane(), self.expr(value))
+            case Assign(target, value):
+                return Assign(target, self.expr(value))
+            case Store(memory, at, value):
+                place = self.read(memory, self.expr(at))
+                return Store(place.memory, place.at, self.expr(value))
+            case Branch(condition, then, orelse):
+                sides = (tuple(map(self.stmt, side)) for side in (then, orelse))
+                return Branch(self.expr(condition), *sides)
+            case _:
+                return stmt
+
+    def expr(self, expr: Expr) -> Expr:
+        """An expression of one lane."""
+        match expr:
+            case Local():
+                return Read(self.rows[expr], self.lane()) if expr in self.rows else expr
+            case Lit():
+                return expr
+            case Apply(op, args, t):
+                return Apply(op, tuple(map(self.expr, args)), t)
+            case Read(memory, at):
+                return self.read(memory, self.expr(at))
+            case Combine(monoid, left, right, t, ordered):
+                return Combine(monoid, self.expr(left), self.expr(right), t, ordered)
+            case _:
+                assert_never(expr)
+
+    def read(self, memory: Memory, at: Expr) -> Read:
+        """An element; memory that belongs to one iteration has one for each lane."""
+        if memory.slot not in self.private:
+            return Read(memory, at)
+        if memory not in self.memories:
+            part = times(memory.part or literal(1), literal(STRIP_WIDTH))
+            self.memories[memory] = Memory(
+                memory.name, memory.elem, memory.slot, memory.number, part
+            )
+        return Read(self.memories[memory], plus(times(at, literal(STRIP_WIDTH)), self.lane()))
+
+    def lane(self) -> Expr:
+        """The number of the lane in its strip."""
+        return Apply(SUB, (self.index, STRIP), I64)
+
+
+def _parts(body: Sequence[Stmt]) -> Iterator[Loop | list[Stmt]]:
+    """Loops, and the straight parts between them."""
+    straight: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            yield straight
+            yield stmt
+            straight = []
+        else:
+            straight.append(stmt)
+    yield straight
+
+
+def _segments(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
+    """All straight parts, in loops too."""
+    for part in _parts(body):
+        if isinstance(part, Loop):
+            yield from _segments(part.body)
+        else:
+            yield part
+
+
+def _mentioned(body: Sequence[Stmt]) -> set[Local]:
+    """The locals that are read or set."""
+    found = set(_assigned(body))
+    for stmt in body:
+        match stmt:
+            case Assign(_, value):
+                found.update(locals_in(value))
+            case Store(_, at, value):
+                found.update(locals_in(at), locals_in(value))
+            case Branch(condition, then, orelse):
+                found.update(locals_in(condition), _mentioned(then), _mentioned(orelse))
+            case _:
+                pass
+    return found
+
+
+def _assigned(body: Body | Sequence[Stmt]) -> Iterator[Local]:
+    for stmt in body:
+        if isinstance(stmt, Assign):
+            yield stmt.target
+        elif isinstance(stmt, Branch):
+            yield from _assigned(stmt.then)
+            yield from _assigned(stmt.orelse)
