@@ -218,7 +218,6 @@ class Operation(_Performed[A, T_co]):
             )
         dataclass(frozen=True, eq=False)(cls)
 
-
     if not TYPE_CHECKING:
 
         def __iter__(self):

@@ -9,7 +9,7 @@ holds above it.  Capturing a resumption therefore costs the same at any depth.  
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from peffects.effects import Effect
@@ -24,6 +24,8 @@ __all__: list[str] = []
 
 Gen: TypeAlias = Generator[Any, Any, Any]
 Evidence: TypeAlias = "dict[type[Effect], HandlerMarker]"
+Answers: TypeAlias = "dict[type[Any], tuple[Callable[..., Any], HandlerMarker]]"
+"""For operation classes that were performed before: the answering clause and its handler."""
 
 Log: TypeAlias = "tuple[Any, Any]"
 """What a frame did, newest last: `(None, call)`, then alternately an item and its answer."""
@@ -60,8 +62,9 @@ Frames: TypeAlias = "tuple[Gen, Frames] | LoggedFrame | ClauseEnd | None"
 class Marker:
     """The lower end of a segment.  `frames` is what lies below it, down to the marker `below`."""
 
-    __slots__ = ("below", "evidence", "frames", "logging")
+    __slots__ = ("answers", "below", "evidence", "frames", "logging")
 
+    answers: Answers
     below: Marker | None
     evidence: Evidence
     frames: Frames
@@ -77,6 +80,7 @@ class Marker:
     def relink(self, below: Marker) -> None:
         """Find evidence and logging anew from those of `below`."""
         self.evidence = below.evidence
+        self.answers = below.answers
         self.logging = below.logging
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
@@ -93,13 +97,14 @@ class TopMarker(Marker):
         self.below = None
         self.frames = None
         self.evidence = {}
+        self.answers = {}
         self.logging = False
 
 
 TOP = TopMarker()
 
 NOTHING: Evidence = {}
-"""The evidence of a handler that has ended, which breaks the cycle from its evidence to itself."""
+"""The evidence of a handler that has ended."""
 
 
 class HandlerMarker(Marker):
@@ -116,7 +121,13 @@ class HandlerMarker(Marker):
         effect = self.handler._at
         assert effect is not None, "invariant: `handle` checked that the handler names an effect"
         self.evidence = {**below.evidence, effect: self}
+        self.answers = {}
         self.logging = below.logging or self.handler._has_multi
+
+    def ended(self) -> None:
+        """Break the cycles from what holds above the marker to the marker itself."""
+        self.evidence = NOTHING
+        self.answers = {}
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
         return HandlerMarker(self.handler._fork(), self.site)
@@ -146,6 +157,7 @@ class OutsideMarker(Marker):
         outside = self.owner.below
         assert outside is not None, "invariant: a handler marker is never the bottom"
         self.evidence = outside.evidence
+        self.answers = outside.answers
         self.logging = outside.logging
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
@@ -226,14 +238,27 @@ class Segment:
                 mark.relink(mark.below)
         return self.mark
 
+    def has_running_clause(self) -> bool:
+        """Whether a clause in it will go on and change the state of its handler."""
+        mark: Marker | None = self.mark
+        while mark is not self.owner and mark is not None:
+            if isinstance(mark, OutsideMarker):
+                return True
+            mark = mark.below
+        return False
+
     def twin(self) -> Segment:
         """A copy for another world: own markers and handler states, the same frames."""
-        twins: dict[Marker, Marker] = {}
-        below = self.owner.below
+        below, owner = self.owner.below, self.owner
         assert below is not None, "invariant: a handler marker is never the bottom"
+        # The handler of the owner is replaced when the segment is placed back: it needs no fork.
+        if self.mark is owner:
+            copy = HandlerMarker(owner.handler, owner.site)
+            copy.placed(owner.frames, below)
+            return Segment(self.frames, copy, copy)
+        twins: dict[Marker, Marker] = {}
         for mark in reversed(markers_down_to(self.mark, self.owner)):
-            copy = mark.twin(twins).placed(mark.frames, below)
-            twins[mark] = below = copy
-        owner = twins[self.owner]
-        assert isinstance(owner, HandlerMarker), "invariant: twins keep their class"
-        return Segment(self.frames, twins[self.mark], owner)
+            twins[mark] = below = mark.twin(twins).placed(mark.frames, below)
+        owner_twin = twins[owner]
+        assert isinstance(owner_twin, HandlerMarker), "invariant: twins keep their class"
+        return Segment(self.frames, twins[self.mark], owner_twin)

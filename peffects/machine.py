@@ -22,13 +22,14 @@ from peffects.effects import (
     ONCE,
     PERFORM,
     RESUME,
+    SCOPE,
     Call,
     Computation,
     Operation,
     Tag,
     check_performed,
 )
-from peffects.frames import TOP, Gen, LoggedFrame, OutsideMarker, innermost_handler
+from peffects.frames import TOP, Evidence, Gen, LoggedFrame, OutsideMarker, innermost_handler
 from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
 from peffects.refusals import no_traverse, refuse_bare, unhandled, unlogged
@@ -125,7 +126,7 @@ class Machine(Stack):
         log, frames, sent = self.log, self.frames, self.sent
         thrown, self.error = self.error, None
         known = None if thrown is None else thrown.__traceback__
-        evidence = self.mark.evidence
+        evidence, answers = self.mark.evidence, self.mark.answers
         item: Any = None
         assert gen is not None, "invariant: there is a generator to run"
         try:
@@ -145,21 +146,27 @@ class Machine(Stack):
                         self.done = True
                     return _RETURNED, sent
                 thrown = None
-                if yielded.__class__ is not tuple or len(yielded) != 2:
+                if yielded.__class__ is not tuple or not yielded:
                     refuse_bare(gen, yielded)
-                tag, item = yielded
+                tag = yielded[0]
                 if tag is PERFORM:
-                    owner: Any = evidence.get(item._effect)
-                    clause = None if owner is None else owner.clauses.get(item._clause)
-                    if clause is not None and clause[0] == ANSWER:
-                        sent = clause[1](owner.handler, item)
+                    item = yielded[1]
+                    answer: Any = answers.get(item.__class__)
+                    if answer is None:
+                        answer = self._answering(item, evidence)
+                    if answer is not None:
+                        sent = answer[0](answer[1].handler, item)
                         if sent is None:
                             sent = NONE
                         if log is not None:
                             log = ((log, item), sent)
                         continue
                 elif tag is CALL:
-                    callee = item.function(*item.args, **item.kwargs)
+                    item = yielded[1]
+                    if item.kwargs:
+                        callee = item.function(*item.args, **item.kwargs)
+                    else:
+                        callee = item.function(*item.args)
                     if log is None:
                         frames = (gen, frames)
                     else:
@@ -167,8 +174,10 @@ class Machine(Stack):
                         log = (None, item)
                     gen, sent = callee, None
                     continue
+                elif tag.__class__ is not Tag:
+                    refuse_bare(gen, yielded)
                 self.gen, self.log, self.frames = gen, log, frames
-                return tag, item
+                return tag, yielded[1]
         except BaseException as failure:
             strip_internal(failure, known)
             self.gen, self.log, self.frames = gen, log, frames
@@ -177,6 +186,15 @@ class Machine(Stack):
             elif log is not None:
                 self.log = ((log, item), Raised(failure))
             return _RAISED, failure
+
+    def _answering(self, op: Operation[Any, Any], evidence: Evidence) -> Any:
+        """The answering clause for `op` with its marker, if it has one; remembered."""
+        owner = evidence.get(op._effect)
+        clause = None if owner is None else owner.clauses.get(op._clause)
+        if owner is None or clause is None or clause.kind != ANSWER:
+            return None
+        answer = self.mark.answers[type(op)] = clause.function, owner
+        return answer
 
     def _step(self, tag: Tag, item: Any) -> None:
         if tag is PERFORM:
@@ -197,6 +215,8 @@ class Machine(Stack):
                 self._answer(item, None)
         elif tag is ONCE:
             self._answer(item, item.thunk())
+        elif tag is SCOPE:
+            self._answer(item, item.act(self.mark, self._here))
         else:
             refuse_bare(self.gen, item if tag is _BARE else (tag, item))
 
@@ -213,6 +233,9 @@ class Machine(Stack):
             self.frames = None
             again = AnswerStart(clause.function, handler, op) if self.mark.logging else None
             self._begin(clause.function(handler, op), again)
+            return
+        if clause.kind == FINAL and not clause.is_generator:
+            self._leave(owner, clause.function, op)
             return
         k = self._capture(owner, op, clause.kind == MULTI)
         arguments = (handler, op) if clause.kind == FINAL else (handler, op, k)
@@ -232,8 +255,9 @@ class Machine(Stack):
         if self.mark.logging and k._segment is not None and not k._segment.mark.logging:
             raise unlogged(k._what, self._here())
         segment = k._take(self._here)
-        gen: Any = self.gen
-        k._used_at = gen.gi_code, gen.gi_frame.f_lasti
+        if not k._multi:
+            gen: Any = self.gen
+            k._used_at = gen.gi_code, gen.gi_frame.f_lasti
         if k._machine.live is not None:
             k._machine.live.pop(k, None)
         self._suspend(item)

@@ -8,7 +8,7 @@ again, not the calls it made: their results are answers.  Layer 1.
 from __future__ import annotations
 
 import enum
-from dataclasses import fields
+from collections.abc import Collection
 from types import GeneratorType
 from typing import Any
 
@@ -19,7 +19,7 @@ from peffects.handling import Handled, Handler
 from peffects.loops import Loop
 from peffects.places import suspended_place
 from peffects.resumption import Drop, Resume, Resumption
-from peffects.source import SrcInfo, of_code
+from peffects.source import of_code
 
 __all__: list[str] = []
 
@@ -90,15 +90,22 @@ def rebuild(log: Log, mark: Marker) -> Gen:
             fix="Decorate its function with @effectful, and pass the call.",
         )
     gen: Gen = root.restart(mark)
-    place = of_code(gen.gi_code) if isinstance(gen, GeneratorType) else None
     answer: Any = None
     for position in range(1, len(entries), 2):
-        found = _advance(gen, answer, entries[position], place)
         expected = entries[position]
-        if not _same(found, expected):
-            raise _divergence(suspended_place(gen), expected, repr(found))
-        if isinstance(found, Resume | Drop):
-            _mark_used(found.resumption)
+        try:
+            raised = answer.__class__ is Raised
+            yielded = gen.throw(answer.error) if raised else gen.send(answer)
+        except StopIteration as stop:
+            raise _divergence(root, expected, f"it returned {stop.value!r}") from None
+        except BaseException as error:
+            raise _divergence(root, expected, f"it raised {error!r}") from error
+        found = yielded[1] if type(yielded) is tuple else yielded
+        if found is not expected:
+            if not _same(found, expected):
+                raise _divergence(gen, expected, repr(found))
+            if isinstance(found, Resume | Drop):
+                _mark_used(found.resumption)
         if position + 1 < len(entries):
             answer = entries[position + 1]
     return gen
@@ -114,32 +121,24 @@ def _entries(log: Log) -> list[Any]:
     return entries
 
 
-def _advance(gen: Gen, answer: Any, expected: Any, place: SrcInfo | None) -> Any:
-    """The item that the generator yields next."""
-    try:
-        yielded = gen.throw(answer.error) if isinstance(answer, Raised) else gen.send(answer)
-    except StopIteration as stop:
-        raise _divergence(place, expected, f"it returned {stop.value!r}") from None
-    except BaseException as error:
-        raise _divergence(place, expected, f"it raised {error!r}") from error
-    return yielded[1] if type(yielded) is tuple else yielded
-
-
 def _mark_used(k: Resumption[Any, Any]) -> None:
     k._fresh = False
     if not k._multi:
         k._token.clear()
 
 
-def _divergence(place: SrcInfo | None, expected: object, found: str) -> ReplayDivergence:
+def _divergence(where: Any, expected: object, found: str) -> ReplayDivergence:
+    """`where` is the generator where it stands now, or what started it when it has ended."""
     error = ReplayDivergence(
         f"a frame that runs again for a further world did something else: before it performed"
         f" {expected!r}, now {found}.",
         fix="Code between operations must give the same each time: make what varies an operation"
         " (`uniform()`), or wrap it: `yield from once(lambda: ...)`.",
     )
-    if place is not None:
-        error.at = place
+    if isinstance(where, GeneratorType):
+        error.at = suspended_place(where)
+    elif hasattr(where, "function"):
+        error.at = of_code(where.function.__code__)
     return error
 
 
@@ -150,16 +149,13 @@ def _same(found: Any, expected: Any) -> bool:
     if isinstance(found, Call):
         return found.function is expected.function and _same_values(found.args, expected.args)
     if isinstance(found, Operation):
-        names = [f.name for f in fields(found)]  # type: ignore[arg-type]
-        return _same_values(
-            [getattr(found, n) for n in names], [getattr(expected, n) for n in names]
-        )
+        return _same_values(vars(found).values(), vars(expected).values())
     if isinstance(found, Handled):
         return type(found.handler) is type(expected.handler)
     return isinstance(found, Computation)
 
 
-def _same_values(found: Any, expected: Any) -> bool:
+def _same_values(found: Collection[Any], expected: Collection[Any]) -> bool:
     """Compares plain values; others may be fresh objects of each world and are taken as equal."""
     return len(found) == len(expected) and all(map(_same_value, found, expected))
 

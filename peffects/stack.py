@@ -10,12 +10,12 @@ handler.  Layer 1.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Final
 
 from peffects.effects import NONE, Call, Computation, describe_start, start
 from peffects.frames import (
-    NOTHING,
     TOP,
     ClauseEnd,
     Frames,
@@ -30,7 +30,8 @@ from peffects.frames import (
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
-from peffects.places import suspended_place
+from peffects.pending import nothing_to_unwind
+from peffects.places import strip_internal, suspended_place
 from peffects.refusals import may_catch, never_performed
 from peffects.replay import Raised, rebuild
 from peffects.resumption import Resumption
@@ -125,7 +126,7 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
-                mark.evidence = NOTHING
+                mark.ended()
                 handler, ret = mark.handler, mark.handler._ret
                 if ret is not None:
                     if handler._ret_is_generator:
@@ -156,7 +157,7 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
-                mark.evidence = NOTHING
+                mark.ended()
                 if isinstance(error, mark.handler._catches) and may_catch(error):
                     self._return(mark.handler._raised(error))
                     return
@@ -202,7 +203,7 @@ class Stack:
         """Take the stack down to `owner` away; a clause of its handler is about to run."""
         self._suspend(item)
         segment = Segment(self.frames, self.mark, owner)
-        if self.mark.logging:
+        if self.mark.logging and segment.has_running_clause():
             segment = segment.twin()
         k: Resumption[Any, Any] = Resumption(segment, owner.handler, self, item, multi)
         assert owner.below is not None, "invariant: a handler marker is never the bottom"
@@ -235,6 +236,35 @@ class Stack:
             self.live = {}
         self.live[k] = None
         return False
+
+    def _leave(self, owner: HandlerMarker, final: Callable[..., Any], op: Any) -> None:
+        """Run a `@final` clause; its value is the answer of `owner`, all above it is unwound."""
+        handler, value = owner.handler, None
+        failure: BaseException | None = None
+        try:
+            value = final(handler, op)
+            if isinstance(value, Computation):
+                failure = never_performed(value, type(handler).__name__, op)
+        except BaseException as error:
+            strip_internal(error, None)
+            failure = error
+        below = owner.below
+        assert below is not None, "invariant: a handler marker is never the bottom"
+        if nothing_to_unwind(self.gen, self.frames, self.mark, owner):
+            self.gen = self.log = None
+            self.frames, self.mark = owner.frames, below
+            owner.ended()
+            if failure is None:
+                self._return(value)
+            else:
+                self._deliver(failure)
+            return
+        unwind = Unwind()
+        owner.below = UnwindMarker(unwind, value, failure).placed(owner.frames, below)
+        owner.frames = None
+        if self.log is not None:
+            self.log = ((self.log, op), Raised(unwind))
+        self.error = unwind
 
     def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
         """Unwind what `k` holds, then go on with `value` or `error` below."""

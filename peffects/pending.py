@@ -1,0 +1,67 @@
+"""Whether a suspended frame has a `finally`, `with` or `except` that dropping it would have to run.
+
+Most frames have none, and are dropped without throwing anything into them.  The answer may err
+towards yes.  Layer 1; used by `stack.py`.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from types import CodeType, GeneratorType
+from typing import Any
+
+from peffects.frames import Frames, HandlerMarker, LoggedFrame, Marker, UnwindMarker
+
+__all__: list[str] = []
+
+
+def may_have_to_unwind(gen: object) -> bool:
+    """Whether `gen`, or a generator that it delegates to, contains a `try` or a `with`."""
+    while gen is not None:
+        if not isinstance(gen, GeneratorType):
+            return True  # some other iterator: it may have a `close`
+        if gen.gi_code.co_exceptiontable and _guards(gen.gi_code):
+            return True
+        gen = gen.gi_yieldfrom
+    return False
+
+
+@functools.cache
+def _guards(code: CodeType) -> bool:
+    """Whether one of the handlers in the exception table was written by the user."""
+    bytecode: Any = dis.Bytecode(code)  # typeshed lacks the exception table
+    targets = {entry.target for entry in bytecode.exception_entries}
+    found = {i.offset: i for i in dis.get_instructions(code)}
+    return any(not _is_plumbing(found[target]) for target in targets)
+
+
+def _is_plumbing(handler: dis.Instruction) -> bool:
+    """From 3.12 on every generator and `yield from` has handlers of the interpreter's own."""
+    if handler.opname == "CALL_INTRINSIC_1":
+        return handler.arg == 3  # StopIteration becomes RuntimeError
+    return handler.opname == "CLEANUP_THROW"
+
+
+def nothing_to_unwind(gen: object, frames: Frames, mark: Marker, owner: HandlerMarker) -> bool:
+    """Whether everything from the running generator down to `owner` can just be forgotten."""
+    if may_have_to_unwind(gen):
+        return False
+    while True:
+        while frames is not None:
+            if isinstance(frames, tuple):
+                gen, frames = frames
+            elif isinstance(frames, LoggedFrame):
+                live = frames.live[:]
+                gen, frames = live[0] if live else None, frames.below
+            else:
+                return False  # a clause that holds a resumption
+            if may_have_to_unwind(gen):
+                return False
+        if mark is owner:
+            return True
+        if isinstance(mark, UnwindMarker):
+            return False
+        below = mark.below
+        assert below is not None, "invariant: the owner is on the stack"
+        frames, mark = mark.frames, below
