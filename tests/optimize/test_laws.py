@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from strategies import programs
 
 from peffects.errors import PeffectsError
@@ -41,7 +42,7 @@ def same(found: tuple[str, Any], expected: tuple[str, Any]) -> None:
             np.testing.assert_allclose(value, wanted, rtol=1e-12)
 
 
-@settings(max_examples=150)
+@pytest.mark.slow
 @given(case=programs())
 def test_meaning_is_kept(case: Case) -> None:
     program, args = case

@@ -231,3 +231,8 @@ def test_sizes_are_replaced_in_types() -> None:
     after = run("simplify", simplify, program)
     (table,) = after.body.bindings[-2].vars
     assert table.type == Table((FinSet(int_lit(3)),), F64)
+
+
+def test_every_primitive_has_an_identity_or_a_reason_why_not() -> None:
+    assert set(simplify_rules.covered()) == set(p.PRIMITIVES.values())
+    assert simplify_rules.refusal(p.SIN) == "it has no exact identity"
