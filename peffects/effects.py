@@ -363,6 +363,7 @@ def effectful(function: Callable[P, Eff[E, R]]) -> Callable[P, Eff[E, R]]:
         return Call(generator, args, kwargs or empty)  # type: ignore[return-value]
 
     make._pe_function = function  # type: ignore[attr-defined]
+    make._pe_generator = generator  # type: ignore[attr-defined]
     return make
 
 

@@ -1,14 +1,27 @@
-"""Reader: a value that is asked for and never changes; runs around a parallel `for` as it is."""
+"""Reader: a value that is asked for and never changes; runs around a parallel `for` as it is.
+
+`local(change, c)` runs `c` with another value; after it the old one holds again.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
-from peffects.handling import BasicHandler
+from peffects.effects import Eff, Effect, Operation, effectful
+from peffects.handling import BasicHandler, handle
 
-__all__ = ["Ask", "Reader", "ask", "reader"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
 
+    B = DefaultTypeVar("B", default=Never)
+
+__all__ = ["Ask", "Reader", "ask", "local", "reader"]
+
+MYPY: Final = False
+
+E = TypeVar("E")
+R = TypeVar("R")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -43,3 +56,24 @@ class reader(BasicHandler[Reader[T]]):
     def ask(self, op: Ask[T]) -> T:
         """The value."""
         return self.value
+
+
+if MYPY:
+
+    def local(
+        change: Callable[[T], T], c: Eff[E, R], /, *, at: type[Reader[Any]] = Reader
+    ) -> Eff[Any, R]:
+        """Run `c` with the value `change(value)`."""
+elif TYPE_CHECKING:
+
+    def local(
+        change: Callable[[T], T], c: Eff[Reader[T] | B, R], /, *, at: type[Reader[Any]] = Reader
+    ) -> Eff[Reader[T] | B, R]:
+        """Run `c` with the value `change(value)`."""
+else:
+
+    @effectful
+    def local(change, c, /, *, at=Reader):
+        """Run `c` with the value `change(value)`; the old value holds again after it."""
+        value = yield from at.ask()
+        return (yield from handle(reader(change(value), at=at), c))

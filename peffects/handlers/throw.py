@@ -1,11 +1,15 @@
-"""Throw: ending early with an error, and `weak_exceptions`, which runs around a parallel `for`.
+"""Throw: ending early with an error; the handlers answer `Ok` or `Err`.
 
-"Weak": a throw in an iteration ends that iteration only; all others run, then the first error in
-index order ends the rest.  `attempt` inside the body gives results and errors side by side.
+`weak_exceptions` answers the first error.  "Weak": a throw in an iteration of a parallel `for` ends
+that iteration only; all others run, then the first error in index order ends the rest.
+`collect_errors` answers all errors of a loop, `combine_errors` combines them.  `attempt` inside the
+body gives results and errors side by side.  For `catch` and Python exceptions see `catching.py`.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeAlias, TypeVar
 
@@ -21,7 +25,18 @@ if TYPE_CHECKING:
 
     B = DefaultTypeVar("B", default=Never)
 
-__all__ = ["Err", "Ok", "Result", "Throw", "ThrowOp", "attempt", "throw", "weak_exceptions"]
+__all__ = [
+    "Err",
+    "Ok",
+    "Result",
+    "Throw",
+    "ThrowOp",
+    "attempt",
+    "collect_errors",
+    "combine_errors",
+    "throw",
+    "weak_exceptions",
+]
 
 MYPY: Final = False
 
@@ -73,7 +88,7 @@ def throw(error: X) -> Eff[Throw[X], Never]:
 
 
 class weak_exceptions(ParHandler[Throw[X]]):
-    """Answers `Ok(result)` or `Err(error)`.
+    """Answers `Ok(result)` or `Err(error)`: of a loop's errors the first in index order.
 
     Python exceptions pass, except those of the classes in `catch`, which become `Err(exception)`.
     """
@@ -113,6 +128,95 @@ class weak_exceptions(ParHandler[Throw[X]]):
         for answer in answers:
             if isinstance(answer, Err):
                 return answer
+        return (yield from k([answer.value for answer in answers]))
+
+
+class combine_errors(ParHandler[Throw[X]]):
+    """Answers `Ok(result)` or `Err(error)`: the errors of a loop are combined in index order.
+
+    `combine` is associative.  Python exceptions of the classes in `catch` are errors too.
+    """
+
+    def __init__(
+        self,
+        combine: Callable[[X, X], X],
+        catch: tuple[type[BaseException], ...] = (),
+        at: type[Throw[Any]] = Throw,
+    ) -> None:
+        self.combine = combine
+        self._catches = catch
+
+    if MYPY:
+
+        def handle(self, c: Eff[E, R], /) -> Eff[Any, Any]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+    elif TYPE_CHECKING:
+
+        def handle(self, c: Eff[Throw[X] | B, R], /) -> Eff[B, Ok[R] | Err[X]]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+
+    def ret(self, x: R, /) -> Ok[R] | Err[X]:
+        """The computation returned."""
+        return Ok(x)
+
+    @final
+    def throw(self, op: ThrowOp[X]) -> Err[X]:
+        """The computation ends."""
+        return Err(op.error)
+
+    def _raised(self, error: BaseException) -> Err[BaseException]:
+        return Err(error)
+
+    def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
+        """Every iteration runs to its end or its own error; errors end the rest, combined."""
+        answers = yield from loop()
+        errors = [answer.error for answer in answers if isinstance(answer, Err)]
+        if errors:
+            return Err(functools.reduce(self.combine, errors))
+        return (yield from k([answer.value for answer in answers]))
+
+
+class collect_errors(ParHandler[Throw[X]]):
+    """Answers `Ok(result)` or `Err(errors)`: the list of all errors of a loop, in index order.
+
+    Python exceptions of the classes in `catch` are errors too.
+    """
+
+    def __init__(
+        self, catch: tuple[type[BaseException], ...] = (), at: type[Throw[Any]] = Throw
+    ) -> None:
+        self._catches = catch
+
+    if MYPY:
+
+        def handle(self, c: Eff[E, R], /) -> Eff[Any, Any]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+    elif TYPE_CHECKING:
+        _row: None  # type: ignore[assignment]  # so that `handle` below gives the answer's type
+
+        def handle(self, c: Eff[Throw[Y] | B, R], /) -> Eff[B, Ok[R] | Err[list[Y]]]:
+            """Run `c`; the answer is `Ok` or `Err`."""
+
+        def _alone(self, c: Eff[Throw[Y], R], /) -> Eff[Never, Ok[R] | Err[list[Y]]]: ...
+
+    def ret(self, x: R, /) -> Ok[R] | Err[list[X]]:
+        """The computation returned."""
+        return Ok(x)
+
+    @final
+    def throw(self, op: ThrowOp[X]) -> Err[list[X]]:
+        """The computation ends, with one error."""
+        return Err([op.error])
+
+    def _raised(self, error: BaseException) -> Err[list[BaseException]]:
+        return Err([error])
+
+    def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
+        """Every iteration runs to its end or its own error; errors end the rest, all of them."""
+        answers = yield from loop()
+        errors = [error for answer in answers if isinstance(answer, Err) for error in answer.error]
+        if errors:
+            return Err(errors)
         return (yield from k([answer.value for answer in answers]))
 
 
