@@ -29,9 +29,12 @@ one that finds the user's line of the loop."""
 
 
 class ParFor(Computation):
-    """A parallel `for` over `n`: `body` takes an ordinal and gives a value or a computation."""
+    """A parallel `for` over `n`: `body` takes an ordinal and gives a value or a computation.
 
-    __slots__ = ("body", "n", "on_tick", "place")
+    Where the computation is always the call of one generator function, `starts` calls it at once.
+    """
+
+    __slots__ = ("body", "n", "on_tick", "place", "starts")
     _tag = LOOP
 
     def __init__(
@@ -45,6 +48,7 @@ class ParFor(Computation):
         self.body = body
         self.place = place
         self.on_tick = on_tick
+        self.starts: Callable[[int], Generator[Any, Any, Any]] | None = None
 
     def collect(self, values: Sequence[Any]) -> Any:
         """What the program gets for the values of the iterations, in index order."""

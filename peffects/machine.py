@@ -291,19 +291,23 @@ class Machine(Stack):
         def iterate(i: int) -> Any:
             result = body(i)
             if type(result) is Call:
-                gen = result.function(*result.args, **result.kwargs)
-                try:
-                    yielded = gen.send(None)
-                except StopIteration as stop:  # it performed nothing: no machine is needed
-                    result = stop.value
-                else:
-                    result = Machine(runner).run_from(gen, yielded)
-            elif isinstance(result, _PERFORMABLE):
-                result = Machine(runner).run(result)
-            else:
-                return result
-            if isinstance(result, Computation):
-                check_performed(result, "an iteration")
+                return perform(result.function(*result.args, **result.kwargs))
+            if isinstance(result, _PERFORMABLE):
+                return checked(Machine(runner).run(result))
             return result
 
-        return iterate
+        def perform(gen: Gen) -> Any:
+            try:
+                yielded = gen.send(None)
+            except StopIteration as stop:  # it performed nothing: no machine is needed
+                result = stop.value
+            else:
+                result = Machine(runner).run_from(gen, yielded)
+            return checked(result) if isinstance(result, Computation) else result
+
+        def checked(result: Any) -> Any:
+            check_performed(result, "an iteration")
+            return result
+
+        starts = node.starts
+        return iterate if starts is None else lambda i: perform(starts(i))

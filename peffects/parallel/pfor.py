@@ -72,7 +72,10 @@ else:
         if is_computation(body) or not callable(body):
             raise _no_body(body)
         if isinstance(n, IndexSet):
-            return TableFor(n, _at_index(n, body))
+            node = TableFor(n, _at_index(n, body))
+            if hasattr(body, "_pe_generator"):
+                node.starts = _at_index(n, body._pe_generator)
+            return node
         if isinstance(n, Sequence) or hasattr(n, "__array_interface__"):
             return TableFor(Fin(len(n)), lambda i: body(n[i]))
         raise IndexSetError(
