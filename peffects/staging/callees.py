@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 import random
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
@@ -240,8 +241,12 @@ _CHANGES = {
     "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "add",
     "discard", "setdefault", "popitem", "appendleft", "extendleft", "popleft", "rotate",
     "difference_update", "intersection_update", "symmetric_difference_update", "move_to_end",
+    "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__",
 }  # fmt: skip
-_EFFECTS = (print, open, input, exec, eval, compile, breakpoint, setattr, delattr)
+_EFFECTS = (
+    print, open, input, exec, eval, compile, breakpoint, setattr, delattr, operator.setitem,
+    operator.delitem, operator.iadd, operator.imul, operator.ior,
+)  # fmt: skip
 _EFFECT_MODULES = {
     "random", "time", "logging", "secrets", "uuid", "os", "subprocess", "shutil", "tempfile",
 }  # fmt: skip

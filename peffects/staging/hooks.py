@@ -27,18 +27,18 @@ from peffects.errors import (
 )
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
-from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
+from peffects.staging.accumulators import AccumulatorTracer
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
-from peffects.staging.callees import CHANGE_FIX, REPLACED, check_no_effect
+from peffects.staging.callees import REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
-from peffects.staging.inputs import KernelInputs
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import sequential
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
-from peffects.staging.tables import TableTracer, refuse_write
+from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Trace, current, here
+from peffects.staging.writes import Writes, inputs_of
 
 __all__ = ["Hooks", "resolve"]
 
@@ -49,22 +49,9 @@ _COMPARE: dict[str, Callable[[Any, Any], object]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-_AUGMENT: dict[str, Callable[[Any, Any], object]] = {
-    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
-    "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul,
-    "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor, "<<=": operator.ilshift,
-    ">>=": operator.irshift,
-}  # fmt: skip
-_MUTABLE = (list, dict, set, bytearray)
 
 
-def inputs_of(trace: Trace) -> KernelInputs:
-    """The inputs of the trace, with their paths."""
-    assert isinstance(trace.inputs, KernelInputs)
-    return trace.inputs
-
-
-class Hooks:
+class Hooks(Writes):
     """The hooks of one function."""
 
     def __init__(self, function: FunctionType) -> None:
@@ -123,58 +110,7 @@ class Hooks:
             )
         return owner[key]  # type: ignore[index]  # of what was reached, all entries were
 
-    # --- writes ----------------------------------------------------------------------------------
-
-    def set_item(self, owner: object, key: object, value: object) -> None:
-        """`owner[key] = value`."""
-        trace = current()
-        if trace is not None:
-            if isinstance(owner, np.ndarray):
-                refuse_write(inputs_of(trace).path_of(owner).name)
-            if not is_symbolic(owner):
-                _check_change(trace, owner, "an element of")
-        owner[key] = value  # type: ignore[index]
-
-    def set_attribute(self, owner: object, name: str, value: object) -> None:
-        """`owner.name = value`."""
-        trace = current()
-        if trace is not None:
-            _check_change(trace, owner, f"the attribute `{name}` of")
-        setattr(owner, name, value)
-
-    def augmented(self, symbol: str, target: object, value: object) -> object:
-        """`target += value` for a local `target`; its new value."""
-        trace = current()
-        if trace is not None and isinstance(target, (*_MUTABLE, np.ndarray)):
-            _check_change(trace, target, "the contents of")
-        return _AUGMENT[symbol](target, value)
-
-    def augmented_attribute(self, symbol: str, owner: object, name: str, value: object) -> None:
-        """`owner.name += value`."""
-        target = getattr(owner, name)
-        if isinstance(target, AccumulatorTracer):
-            _AUGMENT[symbol](target, value)
-        else:
-            self.set_attribute(owner, name, self.augmented(symbol, target, value))
-
-    def augmented_item(
-        self, symbol: str, owner: object, keys: tuple[object, ...], value: object
-    ) -> None:
-        """`owner[keys[0]][keys[1]] += value`."""
-        if isinstance(owner, AccumulatorTracer | UncheckedTracer):
-            items = tuple(k for key in keys for k in (key if isinstance(key, tuple) else (key,)))
-            owner.update(symbol, items, value)
-            return
-        for key in keys[:-1]:
-            owner = self.item(owner, key)
-        last = keys[-1]
-        if is_symbolic(owner):
-            owner[last] = value  # type: ignore[index]  # raises: a table is no accumulator
-        held = owner[last]  # type: ignore[index]
-        if isinstance(held, AccumulatorTracer):
-            _AUGMENT[symbol](held, value)
-        else:
-            self.set_item(owner, last, self.augmented(symbol, held, value))
+    # --- what the function makes ------------------------------------------------------------------
 
     def made(self, value: T) -> T:
         """A list, dict or set that the function itself made, and may change."""
@@ -306,16 +242,6 @@ def _from_outside(trace: Trace, owner: object) -> bool:
         probe = FunctionType((lambda: None).__code__.replace(co_filename=file), {})
         return bool(file) and is_users(probe)
     return not trace.was_made(owner)
-
-
-def _check_change(trace: Trace, value: object, part: str) -> None:
-    if not trace.may_change(value):
-        raise SideEffectError(
-            f"{part} a {type(value).__name__} is changed, which was made outside "
-            f"{trace.scope.kind.value}.",
-            at=here(),
-            fix=CHANGE_FIX,
-        )
 
 
 # --- callees -------------------------------------------------------------------------------------

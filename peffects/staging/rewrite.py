@@ -385,6 +385,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         node.value = self.expr(node.value)
         if not isinstance(node.ctx, ast.Load):
+            node.value = self.at(self.hook("place", node.value), node)
             node.attr = self.mangled(node.attr)
             return node
         name = ast.Constant(self.mangled(node.attr))
@@ -393,6 +394,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
+            node.value = self.at(self.hook("place", node.value), node)
             return node
         return self.at(self.hook("item", node.value, _as_value(node.slice)), node)
 

@@ -72,7 +72,8 @@ def bound_names(node: ast.AST) -> set[str]:
     """The names that a function or a comprehension binds in its own scope."""
     if isinstance(node, _COMPREHENSIONS):
         targets = [generator.target for generator in node.generators]
-        return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+        inside = [n for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+        return {name.id for name in inside if isinstance(name.ctx, ast.Store)}
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     args = node.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
