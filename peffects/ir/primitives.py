@@ -136,7 +136,10 @@ def _through_double(function: Callable[[float], float]) -> Callable[[Value], Val
 def _lgamma(x: float) -> float:
     if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:  # Python's way to say inf
+        return math.inf
 
 
 ADD = _row("add", 2, _number, np.add)
