@@ -11,7 +11,7 @@ import difflib
 import dis
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -60,13 +60,15 @@ def bare(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def collect_clauses(
-    cls: type, effect: type[Effect], reserved: AbstractSet[str]
+    cls: type, effects: Sequence[type[Effect]], reserved: AbstractSet[str]
 ) -> dict[str, Clause]:
-    """The clauses of handler class `cls` by name, checked against the operations of `effect`.
+    """The clauses of handler class `cls` by name, checked against the operations of `effects`.
 
     `reserved` are the public names of handlers that are no operation clauses.
     """
-    operations = operations_of(effect)
+    operations = _operations_of_all(cls, effects)
+    names = " and ".join(f"`{effect.__name__}`" for effect in effects)
+    of_effects = f"effect {names}" if len(effects) == 1 else f"the effects {names}"
     clauses: dict[str, Clause] = {}
     for base in reversed(cls.__mro__):
         for name, value in base.__dict__.items():
@@ -75,16 +77,33 @@ def collect_clauses(
             if name in operations:
                 clauses[name] = _clause(cls, operations[name], value)
             elif _is_method(value):
-                raise _unknown_clause(cls, effect, name, value, [*operations, *reserved])
+                raise _unknown_clause(cls, of_effects, name, value, operations, reserved)
     missing = [name for name in operations if name not in clauses]
     if missing:
         raise HandlerDefinitionError(
-            f"handler `{cls.__name__}` has no clause for {_quoted(missing)} of effect"
-            f" `{effect.__name__}`.",
+            f"handler `{cls.__name__}` has no clause for {_quoted(missing)} of {of_effects}.",
             at=_class_place(cls),
             fix=f"Define {', '.join(f'`def {name}(self, op)`' for name in missing)}.",
         )
     return clauses
+
+
+def _operations_of_all(
+    cls: type, effects: Sequence[type[Effect]]
+) -> dict[str, type[Operation[Any, Any]]]:
+    operations: dict[str, type[Operation[Any, Any]]] = {}
+    for effect in effects:
+        for name, operation in operations_of(effect).items():
+            other = operations.setdefault(name, operation)
+            if other is not operation:
+                raise HandlerDefinitionError(
+                    f"handler `{cls.__name__}` cannot handle `{other._effect.__name__}` and"
+                    f" `{effect.__name__}` at once: both have an operation with the clause"
+                    f" `{name}`.",
+                    at=caller(),
+                    fix="Write a handler for each of them.",
+                )
+    return operations
 
 
 def _is_method(value: object) -> bool:
@@ -161,19 +180,20 @@ def _positional_parameters(function: Callable[..., Any]) -> int:
 
 def _unknown_clause(
     cls: type,
-    effect: type[Effect],
+    of_effects: str,
     name: str,
     value: object,
-    known: list[str],
+    operations: Iterable[str],
+    reserved: Iterable[str],
 ) -> HandlerDefinitionError:
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, [*operations, *reserved], n=1)
     meant = f"  Did you mean `{close[0]}`?" if close else ""
     place = of_code(value.__code__) if isinstance(value, FunctionType) else _class_place(cls)
     return HandlerDefinitionError(
-        f"handler `{cls.__name__}` has a method `{name}`, and effect `{effect.__name__}` has no"
-        f" such operation.{meant}",
+        f"handler `{cls.__name__}` has a method `{name}`, and {of_effects} has no such"
+        f" operation.{meant}",
         at=place,
-        notes=(f"its operations: {_quoted(operations_of(effect)) or 'none yet'}",),
+        notes=(f"its operations: {_quoted(operations) or 'none yet'}",),
         fix=f"Name a helper `_{name}`.",
     )
 

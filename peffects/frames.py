@@ -118,9 +118,7 @@ class HandlerMarker(Marker):
         self.site = site
 
     def relink(self, below: Marker) -> None:
-        effect = self.handler._at
-        assert effect is not None, "invariant: `handle` checked that the handler names an effect"
-        self.evidence = {**below.evidence, effect: self}
+        self.evidence = {**below.evidence, **dict.fromkeys(self.handler._handled, self)}
         self.answers = {}
         self.logging = below.logging or self.handler._has_multi
 
@@ -166,6 +164,29 @@ class OutsideMarker(Marker):
         return OutsideMarker(owner, self.handler)
 
 
+class MaskMarker(Marker):
+    """Above it operations of `effect` skip the innermost handler of that effect."""
+
+    __slots__ = ("effect",)
+
+    def __init__(self, effect: type[Effect]) -> None:
+        self.effect = effect
+
+    def relink(self, below: Marker) -> None:
+        self.logging = below.logging
+        self.answers = {}
+        self.evidence = evidence = dict(below.evidence)
+        skipped = evidence.pop(self.effect, None)
+        if skipped is not None:
+            assert skipped.below is not None, "invariant: a handler marker is never the bottom"
+            outer = skipped.below.evidence.get(self.effect)
+            if outer is not None:
+                evidence[self.effect] = outer
+
+    def twin(self, twins: dict[Marker, Marker]) -> Marker:
+        return MaskMarker(self.effect)
+
+
 class Unwind(GeneratorExit):
     """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run."""
 
@@ -190,6 +211,26 @@ def innermost_handler(mark: Marker) -> HandlerMarker | None:
     while at is not None and not isinstance(at, HandlerMarker):
         at = at.owner.below if isinstance(at, OutsideMarker) else at.below
     return at
+
+
+def masked_effects(mark: Marker) -> tuple[type[Effect], ...]:
+    """The effects masked between `mark` and the innermost handler, outermost mask first."""
+    found: list[type[Effect]] = []
+    at: Marker | None = mark
+    while at is not None and not isinstance(at, HandlerMarker):
+        if isinstance(at, MaskMarker):
+            found.append(at.effect)
+        at = at.owner.below if isinstance(at, OutsideMarker) else at.below
+    return tuple(reversed(found))
+
+
+def masks_in_scope(mark: Marker) -> list[type[Effect]]:
+    """All effects that are masked for operations performed above `mark`."""
+    found = list(masked_effects(mark))
+    for handler in handlers_in_scope(mark):
+        assert handler.below is not None, "invariant: a handler marker is never the bottom"
+        found += masked_effects(handler.below)
+    return found
 
 
 def handlers_in_scope(mark: Marker) -> list[HandlerMarker]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,6 +20,7 @@ from typing import (
     Never,
     Protocol,
     Self,
+    Union,
     get_args,
     get_origin,
     overload,
@@ -102,27 +104,38 @@ class _HandlesAlone(Protocol[C_contra, R2_co]):
     def _alone(self, c: C_contra, /) -> R2_co: ...
 
 
-def _effect_of(cls: type) -> type[Effect] | None:
+def _effects_of(cls: type) -> tuple[type[Effect], ...]:
+    """The effects named in `Handler[State[S]]`, or in `Handler[State[S] | Throw[X]]`."""
     for base in cls.__dict__.get("__orig_bases__", ()):
         if isinstance(get_origin(base), type) and issubclass(get_origin(base), Handler):
-            for argument in get_args(base):
-                effect = get_origin(argument) or argument
-                if isinstance(effect, type) and issubclass(effect, Effect):
-                    return effect
-                if isinstance(effect, type) and issubclass(effect, Operation):
-                    raise HandlerDefinitionError(
-                        f"handler `{cls.__name__}` names the operation `{effect.__name__}`.",
-                        at=caller(),
-                        fix=f"A handler names the effect: `{effect._effect.__name__}`.",
-                    )
-    return None
+            for argument in get_args(base)[:1]:
+                effects = [get_origin(part) or part for part in _parts(argument)]
+                for effect in effects:
+                    _check_no_operation(cls, effect)
+                if all(isinstance(e, type) and issubclass(e, Effect) for e in effects):
+                    return tuple(effects)
+    return ()
+
+
+def _parts(row: Any) -> tuple[Any, ...]:
+    return get_args(row) if get_origin(row) in (Union, UnionType) else (row,)
+
+
+def _check_no_operation(cls: type, effect: object) -> None:
+    if isinstance(effect, type) and issubclass(effect, Operation):
+        raise HandlerDefinitionError(
+            f"handler `{cls.__name__}` names the operation `{effect.__name__}`.",
+            at=caller(),
+            fix=f"A handler names the effect: `{effect._effect.__name__}`.",
+        )
 
 
 class Handler(Generic[A, F]):
     """Base of handlers without traverse clause, which cannot run around a parallel `for`.
 
-    `Handler[State[S]]` handles `State`; `Handler[State[S], F]` says that its clauses perform `F`.
-    The keyword `at=` of any handler makes it handle a named instance of its effect.
+    `Handler[State[S]]` handles `State`; `Handler[State[S] | Throw[X]]` handles both effects;
+    `Handler[State[S], F]` says that its clauses perform `F`.  The keyword `at=` of any handler
+    makes it handle a named instance of its effect.
     """
 
     _effect: ClassVar[type[Effect] | None] = None
@@ -132,7 +145,9 @@ class Handler(Generic[A, F]):
     _traverse: ClassVar[Callable[..., Any] | None] = None
     _has_multi: ClassVar[bool] = False
     _at_position: ClassVar[int] = -1
+    _effects: ClassVar[tuple[type[Effect], ...]] = ()
     _at: type[Effect] | None = None
+    _handled: tuple[type[Effect], ...] = ()
     _catches: tuple[type[BaseException], ...] = ()
 
     if not TYPE_CHECKING:
@@ -151,23 +166,25 @@ class Handler(Generic[A, F]):
             if cls.__init__ is object.__init__ and (args or kwargs.keys() - {"at"}):
                 raise TypeError(f"{cls.__name__}() takes no arguments but `at`")
             if at is not None and at is not cls._effect:
-                _check_instance(cls, at)
+                replaced = _check_instance(cls, at)
                 self._at = at
+                self._handled = tuple(at if e is replaced else e for e in cls._effects)
             return self
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        effect = _effect_of(cls) or cls.__dict__.get("_effect")
-        if effect is not None:
-            cls._effect = cls._at = effect
+        effects = _effects_of(cls) or cls.__dict__.get("_effects", ())
+        if effects:
+            cls._effect = cls._at = effects[0]
+            cls._effects = cls._handled = effects
         if "__slots__" in cls.__dict__:
             raise HandlerDefinitionError(
                 f"handler `{cls.__name__}` has `__slots__`; a fork copies plain fields.",
                 at=caller(),
                 fix="Remove `__slots__`.",
             )
-        if cls._effect is not None:
-            _define_handler(cls, cls._effect)
+        if cls._effects:
+            _define_handler(cls, cls._effects)
 
     if TYPE_CHECKING:
 
@@ -299,9 +316,9 @@ def _bases_of(cls: type[Handler[Any, Any]]) -> list[type]:
     return [base for base in cls.__mro__ if base in _BASES]
 
 
-def _define_handler(cls: type[Handler[Any, Any]], effect: type[Effect]) -> None:
+def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], ...]) -> None:
     names = {name for base in _bases_of(cls) for name in vars(base) if not name.startswith("_")}
-    cls._clauses = collect_clauses(cls, effect, names | HANDLER_METHODS)
+    cls._clauses = collect_clauses(cls, effects, names | HANDLER_METHODS)
     cls._has_multi = any(clause.kind == MULTI for clause in cls._clauses.values())
     ret = bare(cls.ret)
     cls._ret = None if ret is Handler.ret else staticmethod(ret)
@@ -342,15 +359,19 @@ def _traverse_clause(cls: type[Handler[Any, Any]]) -> Callable[..., Any] | None:
     return traverse
 
 
-def _check_instance(cls: type[Handler[Any, Any]], at: object) -> None:
-    effect = cls._effect
-    if effect is None or not (isinstance(at, type) and issubclass(at, effect)):
-        raise HandlerDefinitionError(
-            f"`{cls.__name__}` cannot handle `{getattr(at, '__name__', at)}`: it is no named"
-            f" instance of `{getattr(effect, '__name__', effect)}`.",
-            at=caller(),
-            fix=f"A named instance is a subclass: `class Name({getattr(effect, '__name__', '')})`.",
-        )
+def _check_instance(cls: type[Handler[Any, Any]], at: object) -> type[Effect]:
+    """The effect of the handler that `at` is a named instance of."""
+    for effect in cls._effects:
+        if isinstance(at, type) and issubclass(at, effect):
+            return effect
+    names = " or ".join(f"`{effect.__name__}`" for effect in cls._effects) or "any effect"
+    base = cls._effects[0].__name__ if cls._effects else "Effect"
+    raise HandlerDefinitionError(
+        f"`{cls.__name__}` cannot handle `{getattr(at, '__name__', at)}`: it is no named"
+        f" instance of {names}.",
+        at=caller(),
+        fix=f"A named instance is a subclass: `class Name({base})`.",
+    )
 
 
 class Handled(Computation):
@@ -416,5 +437,5 @@ def handler(operation: type[Operation[A, Any]], answer: Callable[[Any], Any]) ->
 
     namespace = {operation._clause: clause, "__module__": __name__}
     name = f"handler_of_{operation._clause}"
-    made: Any = type(name, (BasicHandler,), namespace | {"_effect": effect})
+    made: Any = type(name, (BasicHandler,), namespace | {"_effects": (effect,)})
     return made()  # type: ignore[no-any-return]

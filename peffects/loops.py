@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from peffects.effects import LOOP, Computation, Eff, start
+from peffects.effects import LOOP, Computation, Eff, Effect, start
 from peffects.errors import LoopValuesError
 from peffects.handling import Handled, Handler
+from peffects.masking import Masked
 from peffects.places import Site
 from peffects.source import SrcInfo
 
@@ -49,6 +50,15 @@ class ParFor(Computation):
         self.place = place
         self.on_tick = on_tick
         self.starts: Callable[[int], Generator[Any, Any, Any]] | None = None
+
+    def under(self, masked: tuple[type[Effect], ...]) -> ParFor:
+        """The loop with those effects masked in each iteration."""
+        body = self.body
+
+        def under_masks(i: Any) -> Masked:
+            return Masked(masked, Body(body, i))
+
+        return ParFor(self.n, under_masks, self.place, self.on_tick)
 
     def collect(self, values: Sequence[Any]) -> Any:
         """What the program gets for the values of the iterations, in index order."""

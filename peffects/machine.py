@@ -29,7 +29,15 @@ from peffects.effects import (
     Tag,
     check_performed,
 )
-from peffects.frames import TOP, Evidence, Gen, LoggedFrame, OutsideMarker, innermost_handler
+from peffects.frames import (
+    TOP,
+    Evidence,
+    Gen,
+    LoggedFrame,
+    OutsideMarker,
+    innermost_handler,
+    masked_effects,
+)
 from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
 from peffects.refusals import no_traverse, refuse_bare, unhandled, unlogged
@@ -53,7 +61,10 @@ class Machine(Stack):
 
     def run(self, computation: Any) -> Any:
         """Perform `computation` to its end; what resumptions still hold is unwound then."""
-        self._event(HANDLE, computation)
+        try:
+            self._enter(computation)
+        except BaseException as error:
+            self._fail(error)
         return self._finish()
 
     def run_from(self, gen: Gen, yielded: Any) -> Any:
@@ -278,7 +289,9 @@ class Machine(Stack):
         handler, traverse = owner.handler, owner.handler._traverse
         if traverse is None:
             raise no_traverse(owner, place)
-        loop: Loop[Any] = Loop(node, handler, owner.site, place)
+        masked = masked_effects(self.mark)
+        inner = node.under(masked) if masked else node
+        loop: Loop[Any] = Loop(inner, handler, owner.site, place)
         k = self._capture(owner, node, handler._has_multi)
         arguments = (node.n, loop, k)
         root = ClauseStart(traverse, handler, arguments) if self.mark.logging else None

@@ -15,7 +15,7 @@ from peffects.errors import (
     TraverseError,
     UnhandledEffectError,
 )
-from peffects.frames import HandlerMarker, Marker, Unwind, handlers_in_scope
+from peffects.frames import HandlerMarker, Marker, Unwind, handlers_in_scope, masks_in_scope
 from peffects.places import place_of_site, suspended_place
 from peffects.source import SrcInfo
 
@@ -41,6 +41,8 @@ def unhandled(
         f" {place_of_site(m.site).short()}"
         for m in handlers_in_scope(mark)
     ]
+    if effect in masks_in_scope(mark):
+        scope.append(f"masked: the innermost handler of `{effect.__name__}` is skipped")
     return UnhandledEffectError(
         f"no handler handles the effect `{effect.__name__}` of the operation `{name}`.",
         at=place,
@@ -52,9 +54,8 @@ def unhandled(
 def _handle_it(op: Operation[Any, Any], mark: Marker) -> str:
     effect = op._effect
     for marker in handlers_in_scope(mark):
-        handled = marker.handler._at
-        near = handled is not None and (issubclass(handled, effect) or issubclass(effect, handled))
-        if near:
+        handled = marker.handler._handled
+        if any(issubclass(h, effect) or issubclass(effect, h) for h in handled if h is not effect):
             return (
                 f"A handler handles one effect class exactly: write"
                 f" `{type(marker.handler).__name__}(..., at={effect.__name__})` for this one."
@@ -63,7 +64,7 @@ def _handle_it(op: Operation[Any, Any], mark: Marker) -> str:
 
 
 def _name(marker: HandlerMarker) -> str:
-    return getattr(marker.handler._at, "__name__", "?")
+    return "`, `".join(effect.__name__ for effect in marker.handler._handled)
 
 
 def no_traverse(owner: HandlerMarker, place: SrcInfo) -> TraverseError:

@@ -36,8 +36,9 @@ class Scope(Computation):
     def between(self, mark: Marker, here: Callable[[], SrcInfo]) -> list[HandlerMarker]:
         """The handlers inside the one of the effect."""
         inside: list[HandlerMarker] = []
+        owner = mark.evidence.get(self.effect)
         for marker in handlers_in_scope(mark):
-            if marker.handler._at is self.effect:
+            if marker is owner:
                 return inside
             inside.append(marker)
         effect, operation = self.effect.__name__, self.operation

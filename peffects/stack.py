@@ -23,6 +23,7 @@ from peffects.frames import (
     HandlerMarker,
     LoggedFrame,
     Marker,
+    MaskMarker,
     OutsideMarker,
     Segment,
     Unwind,
@@ -30,6 +31,7 @@ from peffects.frames import (
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
+from peffects.masking import Masked
 from peffects.pending import nothing_to_unwind
 from peffects.places import strip_internal, suspended_place
 from peffects.refusals import may_catch, never_performed
@@ -185,6 +187,11 @@ class Stack:
                 marker = HandlerMarker(computation.handler._fork(), computation.site)
                 self.mark = marker.placed(self.frames, self.mark)
                 self.frames = None
+                root = computation = computation.computation
+            elif kind is Masked:
+                for effect in computation.effects:
+                    self.mark = MaskMarker(effect).placed(self.frames, self.mark)
+                    self.frames = None
                 root = computation = computation.computation
             elif kind is Body:
                 computation = computation.body(computation.index)
