@@ -14,6 +14,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from types import GeneratorType
 from typing import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-__all__ = ["Eff", "Effect", "Operation", "Par", "effectful", "once"]
+__all__ = ["Eff", "Effect", "Operation", "Par", "effectful", "once", "shared"]
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -73,6 +74,7 @@ LOOP: Final = Tag("LOOP")
 RESUME: Final = Tag("RESUME")
 DROP: Final = Tag("DROP")
 ONCE: Final = Tag("ONCE")
+SHARE: Final = Tag("SHARE")
 SCOPE: Final = Tag("SCOPE")
 
 HANDLER_METHODS: Final = frozenset({"ret", "traverse", "handle", "handles"})
@@ -350,6 +352,24 @@ def once(thunk: Callable[[], R]) -> Eff[Never, R]:
     return cast("Eff[Never, R]", Once(thunk))
 
 
+class Share(Once):
+    """A thunk that makes a context manager, which the machine enters once and exits at its end."""
+
+    __slots__ = ()
+    _tag = SHARE
+
+    def __repr__(self) -> str:
+        return f"<shared({self.thunk!r}), not performed>"
+
+
+def shared(make: Callable[[], AbstractContextManager[R]]) -> Eff[Never, R]:
+    """Enter the context manager that `make` gives; all worlds share what it gives.
+
+    It is exited at the end of the `run`, or of the iteration of a parallel `for`.
+    """
+    return cast("Eff[Never, R]", Share(make))
+
+
 def effectful(function: Callable[P, Eff[E, R]]) -> Callable[P, Eff[E, R]]:
     """Make a generator function effectful: its call is a computation, `yield from` performs it.
 
@@ -394,6 +414,12 @@ def start(computation: object) -> Generator[Any, Any, Any]:
     if type(computation) is Call:
         return computation.function(*computation.args, **computation.kwargs)
     if isinstance(computation, GeneratorType):
+        if computation.gi_frame is None:
+            raise NotAComputationError(
+                f"the generator `{computation.__name__}` has run already, and runs once only.",
+                at=of_code(computation.gi_code),
+                fix="Decorate its function with @effectful: its call can be performed many times.",
+            )
         return computation
     return _perform(computation)
 

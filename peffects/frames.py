@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from peffects.effects import Effect
-from peffects.places import Site
+from peffects.places import Site, suspended_place
+from peffects.source import UNKNOWN, SrcInfo
 
 if TYPE_CHECKING:
     from peffects.clauses import Clause
@@ -278,6 +279,15 @@ class Segment:
                 assert mark.below is not None, "invariant: above the owner"
                 mark.relink(mark.below)
         return self.mark
+
+    def place(self) -> SrcInfo:
+        """The user's line at which the top frame is suspended, if it is still there."""
+        frames = self.frames
+        if isinstance(frames, tuple):
+            return suspended_place(frames[0])
+        if isinstance(frames, LoggedFrame) and frames.live:
+            return suspended_place(frames.live[0])
+        return UNKNOWN
 
     def has_running_clause(self) -> bool:
         """Whether a clause in it will go on and change the state of its handler."""

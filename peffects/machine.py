@@ -9,10 +9,12 @@ outside its handler.  The machine is given a loop runner and knows no executor. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import GeneratorType
 from typing import Any, Final
 
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
+from peffects.debugging import fingerprinted
 from peffects.effects import (
     CALL,
     DROP,
@@ -23,9 +25,11 @@ from peffects.effects import (
     PERFORM,
     RESUME,
     SCOPE,
+    SHARE,
     Call,
     Computation,
     Operation,
+    Share,
     Tag,
     check_performed,
 )
@@ -40,7 +44,7 @@ from peffects.frames import (
 )
 from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
-from peffects.refusals import no_traverse, refuse_bare, unhandled, unlogged
+from peffects.refusals import no_traverse, refuse_bare, running_elsewhere, unhandled, unlogged
 from peffects.replay import AnswerStart, ClauseStart, Raised
 from peffects.resumption import Resume
 from peffects.stack import Stack
@@ -56,8 +60,12 @@ _PERFORMABLE: Final = (Computation, GeneratorType)
 class Machine(Stack):
     """One run of a computation to its end, or of one iteration of a parallel `for`."""
 
-    def __init__(self, runner: LoopRunner) -> None:
+    resources: ExitStack | None = None
+
+    def __init__(self, runner: LoopRunner, debug: bool = False) -> None:
         self.runner = runner
+        if debug:
+            self.debug = True
 
     def run(self, computation: Any) -> Any:
         """Perform `computation` to its end; what resumptions still hold is unwound then."""
@@ -81,9 +89,22 @@ class Machine(Stack):
         if self.live:
             self._unwind_the_rest()
         self.finished = True
+        if self.resources is not None:
+            self._close_resources(self.resources)
         if self.failure is not None:
             raise self.failure
         return self.result
+
+    def _close_resources(self, resources: ExitStack) -> None:
+        """Exit what was shared, newest first; what fails then is chained to what failed before."""
+        failure = self.failure
+        try:
+            if failure is None:
+                resources.close()
+            else:
+                resources.__exit__(type(failure), failure, failure.__traceback__)
+        except BaseException as error:
+            self.failure = error
 
     def _drive(self) -> None:
         """Run until the top has its value or a failure."""
@@ -124,6 +145,8 @@ class Machine(Stack):
             k, _ = self.live.popitem()
             if not k._fresh:
                 continue
+            if self.debug:
+                self._warn_unresumed(k)
             self.gen = self.log = self.frames = self.failure = None
             self.mark, self.done = TOP, False
             self._drop(k, None, None)
@@ -170,7 +193,8 @@ class Machine(Stack):
                         if sent is None:
                             sent = NONE
                         if log is not None:
-                            log = ((log, item), sent)
+                            kept = fingerprinted(sent) if self.debug else sent
+                            log = ((log, item), kept)
                         continue
                 elif tag is CALL:
                     item = yielded[1]
@@ -189,7 +213,10 @@ class Machine(Stack):
                     refuse_bare(gen, yielded)
                 self.gen, self.log, self.frames = gen, log, frames
                 return tag, yielded[1]
-        except BaseException as failure:
+        except BaseException as error:
+            failure = error
+            if isinstance(failure, ValueError) and gen.gi_running:
+                failure = running_elsewhere(gen)
             strip_internal(failure, known)
             self.gen, self.log, self.frames = gen, log, frames
             if gen.gi_frame is None:
@@ -226,10 +253,17 @@ class Machine(Stack):
                 self._answer(item, None)
         elif tag is ONCE:
             self._answer(item, item.thunk())
+        elif tag is SHARE:
+            self._share(item)
         elif tag is SCOPE:
-            self._answer(item, item.act(self.mark, self._here))
+            self._answer(item, item.act(self.mark))
         else:
             refuse_bare(self.gen, item if tag is _BARE else (tag, item))
+
+    def _share(self, item: Share) -> None:
+        if self.resources is None:
+            self.resources = ExitStack()
+        self._answer(item, self.resources.enter_context(item.thunk()))
 
     def _perform(self, op: Operation[Any, Any]) -> None:
         """Run a clause that `_fast` did not answer."""
@@ -249,6 +283,7 @@ class Machine(Stack):
             self._leave(owner, clause.function, op)
             return
         k = self._capture(owner, op, clause.kind == MULTI)
+        k._final = clause.kind == FINAL
         arguments = (handler, op) if clause.kind == FINAL else (handler, op, k)
         root = ClauseStart(clause.function, handler, arguments[1:]) if self.mark.logging else None
         value = clause.function(*arguments)
@@ -265,7 +300,7 @@ class Machine(Stack):
             value = k._item.collect(k._item.checked(value, self._here))
         if self.mark.logging and k._segment is not None and not k._segment.mark.logging:
             raise unlogged(k._what, self._here())
-        segment = k._take(self._here)
+        segment = k._take(self._here, self)
         if not k._multi:
             gen: Any = self.gen
             k._used_at = gen.gi_code, gen.gi_frame.f_lasti
@@ -299,14 +334,14 @@ class Machine(Stack):
 
     def _iterations(self, node: ParFor) -> Callable[[int], Any]:
         """What runs one iteration to its end, on whatever thread."""
-        body, runner = node.body, self.runner
+        body, runner, debug = node.body, self.runner, self.debug
 
         def iterate(i: int) -> Any:
             result = body(i)
             if type(result) is Call:
                 return perform(result.function(*result.args, **result.kwargs))
             if isinstance(result, _PERFORMABLE):
-                return checked(Machine(runner).run(result))
+                return checked(Machine(runner, debug).run(result))
             return result
 
         def perform(gen: Gen) -> Any:
@@ -315,7 +350,7 @@ class Machine(Stack):
             except StopIteration as stop:  # it performed nothing: no machine is needed
                 result = stop.value
             else:
-                result = Machine(runner).run_from(gen, yielded)
+                result = Machine(runner, debug).run_from(gen, yielded)
             return checked(result) if isinstance(result, Computation) else result
 
         def checked(result: Any) -> Any:

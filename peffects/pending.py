@@ -17,23 +17,34 @@ __all__: list[str] = []
 
 
 def may_have_to_unwind(gen: object) -> bool:
-    """Whether `gen`, or a generator that it delegates to, contains a `try` or a `with`."""
+    """Whether `gen`, or a generator that it delegates to, stands inside a `try` or a `with`."""
     while gen is not None:
         if not isinstance(gen, GeneratorType):
             return True  # some other iterator: it may have a `close`
-        if gen.gi_code.co_exceptiontable and _guards(gen.gi_code):
+        if gen.gi_code.co_exceptiontable and _is_guarded(gen):
             return True
         gen = gen.gi_yieldfrom
     return False
 
 
+def _is_guarded(gen: GeneratorType[Any, Any, Any]) -> bool:
+    frame = gen.gi_frame
+    if frame is None:
+        return False
+    at = frame.f_lasti
+    return any(start <= at < end for start, end in _guarded_ranges(gen.gi_code))
+
+
 @functools.cache
-def _guards(code: CodeType) -> bool:
-    """Whether one of the handlers in the exception table was written by the user."""
+def _guarded_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Where in the code an exception meets a handler that the user wrote."""
     bytecode: Any = dis.Bytecode(code)  # typeshed lacks the exception table
-    targets = {entry.target for entry in bytecode.exception_entries}
     found = {i.offset: i for i in dis.get_instructions(code)}
-    return any(not _is_plumbing(found[target]) for target in targets)
+    return tuple(
+        (entry.start, entry.end)
+        for entry in bytecode.exception_entries
+        if not _is_plumbing(found[entry.target])
+    )
 
 
 def _is_plumbing(handler: dis.Instruction) -> bool:

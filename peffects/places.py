@@ -51,6 +51,18 @@ def suspended_place(gen: Generator[Any, Any, Any] | None) -> SrcInfo:
     return place
 
 
+def place_of_error(error: BaseException) -> SrcInfo:
+    """The innermost user line in the traceback of `error`."""
+    place, entry = UNKNOWN, error.__traceback__
+    while entry is not None:
+        if not _is_internal(entry.tb_frame.f_code.co_filename):
+            place = SrcInfo(
+                entry.tb_frame.f_code.co_filename, entry.tb_lineno, 0, entry.tb_frame.f_code.co_name
+            )
+        entry = entry.tb_next
+    return place
+
+
 def strip_internal(error: BaseException, known: TracebackType | None) -> None:
     """Take peffects' own frames out of what was added to the traceback of `error` after `known`."""
     kept: list[TracebackType] = []

@@ -5,19 +5,25 @@ Kept apart from `machine.py`, so that the machine reads as what it does.  Layer 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from peffects.effects import Computation, Operation, is_computation, operation_name
 from peffects.errors import (
     MissingYieldFromError,
     NotReplayable,
     PeffectsError,
+    ResourceNotReplayable,
+    ResumedConcurrently,
     TraverseError,
     UnhandledEffectError,
+    UnresumedResumption,
 )
 from peffects.frames import HandlerMarker, Marker, Unwind, handlers_in_scope, masks_in_scope
-from peffects.places import place_of_site, suspended_place
-from peffects.source import SrcInfo
+from peffects.places import place_of_error, place_of_site, suspended_place
+from peffects.source import SrcInfo, of_code
+
+if TYPE_CHECKING:
+    from peffects.resumption import Resumption
 
 __all__: list[str] = []
 
@@ -109,6 +115,35 @@ def unlogged(what: str, place: SrcInfo) -> NotReplayable:
         " is resumed inside one, which could not run it again for a further world.",
         at=place,
         fix="Resume it outside that handler, or start it inside.",
+    )
+
+
+def not_replayable_resource(error: BaseException) -> ResourceNotReplayable:
+    """A frame that is rebuilt could not enter its `with` again."""
+    return ResourceNotReplayable(
+        f"a frame that runs again for a further world cannot enter its `with` again: {error!r}.",
+        at=place_of_error(error),
+        fix="Make the resource inside, so that each world has its own, or share one:"
+        " `file = yield from shared(lambda: open(path))`.",
+    )
+
+
+def running_elsewhere(gen: Any) -> ResumedConcurrently:
+    """A generator is performed while another thread, or a frame below, runs it."""
+    return ResumedConcurrently(
+        f"two threads run one computation at once: the generator `{gen.__name__}` is running.",
+        at=of_code(gen.gi_code),
+        fix="Decorate its function with @effectful, and pass a call of it to each of them.",
+    )
+
+
+def unresumed(k: Resumption[Any, Any], place: SrcInfo) -> UnresumedResumption:
+    """A clause ended, and nobody will resume `k`, whose frames have something to unwind."""
+    return UnresumedResumption(
+        f"nobody resumed {k._what}, and a `finally` or `with` is unwound with its frames.",
+        at=place,
+        fix="Resume it: `return (yield from k(value))`; where it is not to go on, mark the clause"
+        " with `@final` or say `yield from k.drop()`.",
     )
 
 

@@ -7,17 +7,21 @@ again, not the calls it made: their results are answers.  Layer 1.
 
 from __future__ import annotations
 
+import dis
 import enum
+import functools
 from collections.abc import Collection
 from types import GeneratorType
 from typing import Any
 
+from peffects.debugging import Fingerprinted
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
 from peffects.frames import Gen, Log, Marker, OutsideMarker
 from peffects.handling import Handled, Handler
 from peffects.loops import Loop
 from peffects.places import suspended_place
+from peffects.refusals import not_replayable_resource
 from peffects.resumption import Drop, Resume, Resumption
 from peffects.source import of_code
 
@@ -99,6 +103,8 @@ def rebuild(log: Log, mark: Marker) -> Gen:
         except StopIteration as stop:
             raise _divergence(root, expected, f"it returned {stop.value!r}") from None
         except BaseException as error:
+            if _enters(error):
+                raise not_replayable_resource(error) from error
             raise _divergence(root, expected, f"it raised {error!r}") from error
         found = yielded[1] if type(yielded) is tuple else yielded
         if found is not expected:
@@ -108,7 +114,20 @@ def rebuild(log: Log, mark: Marker) -> Gen:
                 _mark_used(found.resumption)
         if position + 1 < len(entries):
             answer = entries[position + 1]
+            if answer.__class__ is Fingerprinted:
+                answer = answer.unchanged(expected, functools.partial(suspended_place, gen))
     return gen
+
+
+def _enters(error: BaseException) -> bool:
+    """Whether the error came out of entering a `with`."""
+    entry = error.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code.co_code
+        if dis.opname[code[entry.tb_lasti]] == "BEFORE_WITH":
+            return True
+        entry = entry.tb_next
+    return False
 
 
 def _entries(log: Log) -> list[Any]:

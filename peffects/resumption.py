@@ -9,10 +9,16 @@ resumption gives its segment away; one of a `@multi` clause gives a twin each ti
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from peffects.effects import DROP, RESUME, Computation, Eff, Operation, operation_name
-from peffects.errors import ResumptionAlreadyUsed, ResumptionExpired
+from peffects.errors import (
+    PeffectsError,
+    ResumedConcurrently,
+    ResumptionAlreadyUsed,
+    ResumptionExpired,
+)
 from peffects.frames import Segment
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
@@ -32,6 +38,7 @@ class Resumption(Generic[V, R]):
 
     __slots__ = (
         "_dropped",
+        "_final",
         "_fresh",
         "_handler",
         "_item",
@@ -40,6 +47,7 @@ class Resumption(Generic[V, R]):
         "_segment",
         "_token",
         "_used_at",
+        "_used_by",
     )
 
     def __init__(
@@ -58,7 +66,9 @@ class Resumption(Generic[V, R]):
         self._token = [None]
         self._fresh = True
         self._dropped = False
+        self._final = False
         self._used_at: Site | None = None
+        self._used_by: tuple[int, Stack] | None = None
 
     @property
     def _what(self) -> str:
@@ -78,8 +88,11 @@ class Resumption(Generic[V, R]):
         """Unwind what is held now: `finally` and `with` of its frames run."""
         return Drop(self)  # type: ignore[return-value]
 
-    def _take(self, user: Callable[[], SrcInfo]) -> Segment:
-        """Give the segment to resume, or say why there is none; `user` is the place of the use."""
+    def _take(self, user: Callable[[], SrcInfo], by: Stack) -> Segment:
+        """Give the segment to resume, or say why there is none.
+
+        `user` is the place of the use, `by` the machine that resumes.
+        """
         if self._machine.finished:
             raise ResumptionExpired(
                 f"the resumption of {self._what} is used after the iteration or `run` that it"
@@ -92,6 +105,7 @@ class Resumption(Generic[V, R]):
                 self._token.pop()  # an atomic step: of two threads one gets it
             except IndexError:
                 raise self._spent(user()) from None
+            self._used_by = get_ident(), by
         self._fresh = False
         segment = self._segment
         assert segment is not None, "invariant: only a taken token empties a resumption"
@@ -100,7 +114,16 @@ class Resumption(Generic[V, R]):
         self._segment = None
         return segment
 
-    def _spent(self, user: SrcInfo) -> ResumptionAlreadyUsed | ResumptionExpired:
+    def _spent(self, user: SrcInfo) -> PeffectsError:
+        if self._used_by is not None:
+            thread, machine = self._used_by
+            if thread != get_ident() and not machine.finished:
+                return ResumedConcurrently(
+                    f"the resumption of {self._what} is resumed by two threads at once.",
+                    at=user,
+                    fix="Let one of them resume it, or mark the clause with `@multi`, so that each"
+                    " runs a world of its own.",
+                )
         if self._dropped:
             return ResumptionExpired(
                 f"the resumption of {self._what} is used after it was dropped: its frames are"

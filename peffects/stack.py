@@ -10,10 +10,12 @@ handler.  Layer 1.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Final
 
+from peffects.debugging import fingerprinted
 from peffects.effects import NONE, Call, Computation, describe_start, start
 from peffects.frames import (
     TOP,
@@ -34,7 +36,7 @@ from peffects.loops import Body, ParFor
 from peffects.masking import Masked
 from peffects.pending import nothing_to_unwind
 from peffects.places import strip_internal, suspended_place
-from peffects.refusals import may_catch, never_performed
+from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import Raised, rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
@@ -55,6 +57,7 @@ class Stack:
     mark: Marker = TOP
     sent: Any = None
     error: BaseException | None = None
+    debug = False
     live: dict[Resumption[Any, Any], None] | None = None
     done = False
     finished = False
@@ -87,7 +90,7 @@ class Stack:
         self.sent = NONE if value is None else value
         self.error = None
         if self.log is not None:
-            self.log = ((self.log, item), self.sent)
+            self.log = ((self.log, item), fingerprinted(self.sent) if self.debug else self.sent)
 
     def _top_frame(self, answer: Any) -> bool:
         """Make the top frame of the segment the running one; false if there is none."""
@@ -105,7 +108,7 @@ class Stack:
             else:
                 if isinstance(self.mark, OutsideMarker) and frames.below is None:
                     self.mark.adopt()
-            self.log = (frames.log, answer)
+            self.log = (frames.log, fingerprinted(answer) if self.debug else answer)
             return True
         return False
 
@@ -233,16 +236,26 @@ class Stack:
         if not k._fresh:
             return False
         if error is not None and isinstance(k._item, ParFor):
-            self._place(k._take(self._here), k._handler._fork())
+            self._place(k._take(self._here, self), k._handler._fork())
             self._deliver(error)
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
+            if self.debug and error is None and not k._final:
+                self._warn_unresumed(k)
             self._drop(k, value, error)
             return True
         if self.live is None:
             self.live = {}
         self.live[k] = None
         return False
+
+    def _warn_unresumed(self, k: Resumption[Any, Any]) -> None:
+        """In debug mode: tell that `k` is dropped, if that makes any difference."""
+        segment = k._segment
+        if segment is None or isinstance(k._item, ParFor):
+            return
+        if not nothing_to_unwind(None, segment.frames, segment.mark, segment.owner):
+            warnings.warn(unresumed(k, segment.place()), stacklevel=2)
 
     def _leave(self, owner: HandlerMarker, final: Callable[..., Any], op: Any) -> None:
         """Run a `@final` clause; its value is the answer of `owner`, all above it is unwound."""
@@ -275,7 +288,7 @@ class Stack:
 
     def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
         """Unwind what `k` holds, then go on with `value` or `error` below."""
-        segment = k._take(self._here)
+        segment = k._take(self._here, self)
         k._mark_dropped()
         unwind = Unwind()
         self.mark = UnwindMarker(unwind, value, error).placed(self.frames, self.mark)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from peffects.debugging import debugging
 from peffects.effects import Eff, Par, check_computation, check_performed
 from peffects.loops import LoopRunner, OnTick, ParFor
 from peffects.machine import Machine
@@ -71,6 +72,6 @@ else:
         check_computation(c, "run")
         chosen, chosen_tick = _chosen.get()
         runner = loop_runner(executor or chosen, on_tick or chosen_tick)
-        result = Machine(runner).run(c)
+        result = Machine(runner, debugging()).run(c)
         check_performed(result, "`run`")
         return result
