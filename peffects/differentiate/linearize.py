@@ -168,7 +168,8 @@ class _Linearizer:
             raise NotDifferentiableError(
                 f"the derivative of `{op.name}` was asked for: {why}.",
                 at=binding.src,
-                fix="Take it out of the differentiated part, or wrap it: `pe.stop_gradient(...)`.",
+                fix="Take it out of the differentiated part, or stop the gradient before it: "
+                f"`{op.name}(pe.stop_gradient(x))`.",
             )
         self.set_tangents((out,), (linearize_rules[op](self.linear, args, out, tangents),))
 
