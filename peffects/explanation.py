@@ -1,21 +1,52 @@
 """`explain`: what a kernel became, from the IR to the source that runs.
 
-The same stages as `compile.py`, in words: the program, the optimized program, what became of each
-loop and accumulation and why, and the generated source with the lines of the user in it.
+The same stages as `compile.py`, in words: the program, the optimized program, which loops are
+parallel and what became of accumulations and why, the stages that a call runs with their work, and
+the generated source with the lines of the user in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from peffects.codegen.loops import (
+    SERIAL,
+    UNBOUNDED_NS,
+    Buffer,
+    HostLoop,
+    InputScalar,
+    InputSize,
+    Launch,
+    Product,
+    Role,
+    SizeExpr,
+    Stage,
+)
+from peffects.codegen.lower_accumulate import Strategy
+from peffects.codegen.sizes import size_function
 from peffects.compile import Compiled
 from peffects.errors import KernelTypeError
 from peffects.ir.print import print_program
+from peffects.ir.syntax import Table
 from peffects.kernels import Kernel
 from peffects.source import caller
+
+__all__ = ["Explanation", "explain"]
+
+_LOOPS = (Strategy.PARALLEL, Strategy.STRIPS, Strategy.SERIAL)
+_WORDS = {
+    Strategy.PARALLEL: "runs in parallel",
+    Strategy.STRIPS: "runs in strips",
+    Strategy.SERIAL: "is serial",
+    Strategy.DIRECT: "is written directly",
+    Strategy.REDUCTION: "is a reduction",
+    Strategy.PRIVATE: "has private copies",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +65,15 @@ class Explanation:
 
     def save(self, path: str | Path) -> None:
         """Write the text to a file."""
-        Path(path).write_text(f"{self}\n")
+        Path(path).write_text(f"{self}\n", encoding="utf-8")
 
 
 def explain(function: Callable[..., object], *args: object, **kwargs: object) -> Explanation:
     """Show what `function`, a kernel, a derivative or a function that can be a kernel, compiles to.
 
-    `args` are those of a call; only their types matter.  Nothing is run.  Sections: `program`,
-    `optimized program`, `decisions`, `generated source`.
+    `args` are those of a call.  Nothing is run.  Sections: `program`, `optimized program`, `loops`
+    (which are parallel, what accumulations became, and why), `stages` (what a call runs one after
+    the other, with iterations and estimated work for these arguments), `generated source`.
     """
     if not callable(function):
         raise KernelTypeError(
@@ -50,24 +82,132 @@ def explain(function: Callable[..., object], *args: object, **kwargs: object) ->
             fix="Give the function and its arguments: `pe.explain(f, x)`, not `pe.explain(f(x))`.",
         )
     kernel: Kernel[..., Any] = function if isinstance(function, Kernel) else Kernel(function)
-    compiled = kernel.specialize(args, kwargs)[0].compiled
-    return Explanation(compiled.program.name, _sections(compiled))
-
-
-def _sections(compiled: Compiled) -> dict[str, str]:
-    return {
+    specialization, values = kernel.specialize(args, kwargs)
+    compiled = specialization.compiled
+    sections = {
         "program": print_program(compiled.program),
         "optimized program": print_program(compiled.optimized),
-        "decisions": _decisions(compiled),
+        "loops": "\n".join(_loops(compiled)) or "none",
+        "stages": "\n".join(_stages(compiled, values)) or "none: nothing is left to compute",
         "generated source": compiled.lowered.annotated.strip(),
     }
+    return Explanation(compiled.program.name, sections)
 
 
-def _decisions(compiled: Compiled) -> str:
-    """A line for each accumulation: what it became, and why."""
-    lines = [
-        f"{decision.src.short()}: `{decision.subject}` is {decision.strategy.value}: "
-        f"{decision.reason}"
-        for decision in compiled.lowered.decisions
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def _loops(compiled: Compiled) -> Iterator[str]:
+    """A line for each loop, in the order in which they run, and one for each accumulation in it."""
+    for decision in compiled.lowered.decisions:
+        indent = "" if decision.strategy in _LOOPS else "  "
+        yield (
+            f"{indent}{decision.src.short()}: `{decision.subject}` {_WORDS[decision.strategy]}: "
+            f"{decision.reason}"
+        )
+
+
+# --- stages --------------------------------------------------------------------------------------
+
+
+def _stages(compiled: Compiled, values: Sequence[object]) -> Iterator[str]:
+    """A line for each stage, with numbers for the sizes of these values, and the sum of all."""
+    known = _known_slots(compiled, values)
+    works = []
+    for stage in compiled.lowered.loop_program.stages:
+        yield from _stage(stage, known, "")
+        works.append(_work(stage, known))
+    if len(works) > 1:
+        total = None if None in works else sum(cast(list[int], works))
+        yield f"together: {_duration(total)}"
+
+
+def _stage(stage: Stage, known: dict[int, int], indent: str) -> Iterator[str]:
+    trip = _value(stage.trip, known)
+    if isinstance(stage, HostLoop):
+        yield f"{indent}{_count(trip)} times, one after the other, {stage.at.short()}:"
+        for inner in stage.stages:
+            yield from _stage(inner, known, indent + "  ")
+        return
+    parts = [_how(stage, trip, known), _duration(_work(stage, known))]
+    parts += [text for text in (_memory(stage.buffers, known),) if text]
+    yield f"{indent}{stage.kernel}, {stage.at.short()}: {', '.join(parts)}"
+
+
+def _how(stage: Launch, trip: int | None, known: dict[int, int]) -> str:
+    """In how many chunks a stage runs, which later stages may depend on."""
+    if stage.chunks == SERIAL:
+        return "serial"
+    work = _work(stage, known)
+    if trip is None or work is None:
+        return f"parallel, at most {stage.chunks.most} chunks"
+    chunks = max(min(stage.chunks.most, trip, work // stage.chunks.grain_ns), 1)
+    known[stage.chunks_slot] = chunks
+    size = "one chunk, as it is small" if chunks == 1 else f"{chunks} chunks"
+    return f"parallel, {_count(trip)} iterations in {size}"
+
+
+def _work(stage: Stage, known: Mapping[int, int]) -> int | None:
+    """The estimated nanoseconds of one thread; None if they are known at run time only."""
+    if isinstance(stage, Launch):
+        work = _value(stage.work_ns, known)
+        return None if work is None or work >= UNBOUNDED_NS else work
+    trip, works = _value(stage.trip, known), [_work(inner, known) for inner in stage.stages]
+    return None if trip is None or None in works else trip * sum(cast(list[int], works))
+
+
+def _memory(buffers: Sequence[Buffer], known: Mapping[int, int]) -> str:
+    """The bytes that a stage allocates, results apart; per chunk those that each chunk has."""
+    shared = [b for b in buffers if b.role is Role.TEMPORARY]
+    parts = [b for b in buffers if b.role in (Role.PARTIALS, Role.SCRATCH)]
+    sizes = [(_bytes(shared, known), ""), (_bytes(parts, known), " for each chunk")]
+    texts = [f"{_count(size)} bytes{which}" for size, which in sizes if size]
+    return f"allocates {' and '.join(texts)}" if texts else ""
+
+
+def _bytes(buffers: Sequence[Buffer], known: Mapping[int, int]) -> int:
+    sizes = [
+        (_value(Product(buffer.shape), known) or 0) * np.dtype(buffer.dtype).itemsize
+        for buffer in buffers
     ]
-    return "\n".join(lines) or "nothing to decide"
+    return sum(sizes)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def _known_slots(compiled: Compiled, values: Sequence[object]) -> dict[int, int]:
+    """The slots of sizes and integers among the inputs: they are what estimates depend on."""
+    program, known = compiled.optimized, {}
+    inputs = iter(compiled.lowered.loop_program.inputs)
+    for param, value, slot in zip(program.params, values, inputs, strict=False):
+        is_integer = not isinstance(param.type, Table) and isinstance(value, int | np.integer)
+        if is_integer and isinstance(slot, InputScalar):
+            known[slot.slot] = int(cast(int, value))
+    for size, slot in zip(program.sizes, inputs, strict=True):
+        value = values[size.param]
+        if isinstance(value, np.ndarray) and isinstance(slot, InputSize):
+            known[slot.slot] = value.shape[size.axis]
+    return known
+
+
+def _value(size: SizeExpr, known: Mapping[int, int]) -> int | None:
+    """The size; None if it depends on what only a run can tell."""
+    try:
+        return size_function(size)(cast(memoryview, known))
+    except KeyError:
+        return None
+
+
+def _count(number: int | None) -> str:
+    return "an unknown number of" if number is None else f"{number:,}"
+
+
+def _duration(nanoseconds: int | None) -> str:
+    """Estimated work, in words."""
+    if nanoseconds is None:
+        return "work known at run time only"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"about {nanoseconds / size:.3g} {unit} of one thread"
+    return "less than 1 µs"
