@@ -8,7 +8,6 @@ if the failed scope had never run; handlers further out keep what they saw.  Lay
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Never, TypeAlias, cast
 
 from peffects.effects import SCOPE, Computation, Eff, Effect
@@ -26,14 +25,15 @@ States: TypeAlias = tuple[Handler[Any, Any], ...]
 class Scope(Computation):
     """Base of what looks at the handlers between here and the handler of `effect`."""
 
-    __slots__ = ("effect", "operation")
+    __slots__ = ("effect", "operation", "place")
     _tag = SCOPE
 
-    def __init__(self, effect: type[Effect], operation: str) -> None:
+    def __init__(self, effect: type[Effect], operation: str, place: SrcInfo) -> None:
         self.effect = effect
         self.operation = operation
+        self.place = place
 
-    def between(self, mark: Marker, here: Callable[[], SrcInfo]) -> list[HandlerMarker]:
+    def between(self, mark: Marker) -> list[HandlerMarker]:
         """The handlers inside the one of the effect."""
         inside: list[HandlerMarker] = []
         owner = mark.evidence.get(self.effect)
@@ -44,11 +44,11 @@ class Scope(Computation):
         effect, operation = self.effect.__name__, self.operation
         raise UnhandledEffectError(
             f"no handler handles the effect `{effect}` of the scoped operation `{operation}`.",
-            at=here(),
+            at=self.place,
             fix=f"Put the computation under a handler of `{effect}`: `handle(..., program())`.",
         )
 
-    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+    def act(self, mark: Marker) -> object:
         """What the machine does for it; the result is the answer."""
         raise NotImplementedError
 
@@ -61,9 +61,9 @@ class KeepStates(Scope):
 
     __slots__ = ()
 
-    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+    def act(self, mark: Marker) -> object:
         """Fork them."""
-        return tuple(marker.handler._fork() for marker in self.between(mark, here))
+        return tuple(marker.handler._fork() for marker in self.between(mark))
 
 
 class RestoreStates(Scope):
@@ -71,22 +71,29 @@ class RestoreStates(Scope):
 
     __slots__ = ("states",)
 
-    def __init__(self, effect: type[Effect], operation: str, states: States) -> None:
-        super().__init__(effect, operation)
+    def __init__(
+        self, effect: type[Effect], operation: str, place: SrcInfo, states: States
+    ) -> None:
+        super().__init__(effect, operation, place)
         self.states = states
 
-    def act(self, mark: Marker, here: Callable[[], SrcInfo]) -> object:
+    def act(self, mark: Marker) -> object:
         """Install forks of them."""
-        for marker, state in zip(self.between(mark, here), self.states, strict=True):
+        for marker, state in zip(self.between(mark), self.states, strict=True):
             marker.handler = state._fork()
         return None
 
 
-def states_up_to(effect: type[Effect], operation: str) -> Eff[Never, States]:
-    """The states of the handlers between here and the handler of `effect`."""
-    return cast("Eff[Never, States]", KeepStates(effect, operation))
+def states_up_to(effect: type[Effect], operation: str, place: SrcInfo) -> Eff[Never, States]:
+    """The states of the handlers between here and the handler of `effect`.
+
+    `operation` and `place` are the scoped operation and the user's line of it, for messages.
+    """
+    return cast("Eff[Never, States]", KeepStates(effect, operation, place))
 
 
-def restore_states(effect: type[Effect], operation: str, states: States) -> Eff[Never, None]:
+def restore_states(
+    effect: type[Effect], operation: str, place: SrcInfo, states: States
+) -> Eff[Never, None]:
     """Put those handlers back to `states`, which were kept at the same place."""
-    return cast("Eff[Never, None]", RestoreStates(effect, operation, states))
+    return cast("Eff[Never, None]", RestoreStates(effect, operation, place, states))

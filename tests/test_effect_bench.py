@@ -1,4 +1,4 @@
-"""The eleven programs of effect-handlers-bench, at sizes whose results were computed by hand.
+"""The eleven programs of effect-handlers-bench, at sizes whose results plain Python confirmed.
 
 Each shows one way to use effects: state, abort, iteration, backtracking, generators, stored
 resumptions, handlers within handlers.
@@ -12,8 +12,8 @@ import pytest
 
 from peffects.clauses import final, multi
 from peffects.effects import Effect, Operation, effectful
-from peffects.handling import Handler, handle
 from peffects.handlers import get, put, run_state
+from peffects.handling import Handler, handle
 from peffects.parallel import run
 from peffects.resumption import Resumption
 
@@ -39,7 +39,7 @@ def fibonacci(n: int) -> Any:
     return (yield from fibonacci(n - 1)) + (yield from fibonacci(n - 2))
 
 
-@pytest.mark.parametrize(("n", "expected"), [(5, 5), (20, 6765)])
+@pytest.mark.parametrize(("n", "expected"), [(5, 5), (20, 6765), (25, 75025)])
 def test_fibonacci_recursive(n: int, expected: int) -> None:
     assert run(fibonacci(n)) == expected
 
@@ -207,7 +207,10 @@ def generator(height: int) -> Any:
     return total
 
 
-@pytest.mark.parametrize(("n", "expected"), [(5, 57), (10, 2036)])
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(5, 57), (10, 2036), (16, 131054), pytest.param(20, 2097130, marks=pytest.mark.slow)],
+)
 def test_generator(n: int, expected: int) -> None:
     assert run(generator(n)) == expected
 
@@ -252,7 +255,16 @@ def tree_explore(height: int, rounds: int = 10) -> Any:
     return paths, (yield from get())
 
 
-@pytest.mark.parametrize(("n", "expected"), [(2, 903), (5, 946), (8, 1006)])
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (2, 903),
+        (5, 946),
+        (8, 1006),
+        pytest.param(10, 1003, marks=pytest.mark.slow),
+        pytest.param(12, 1002, marks=pytest.mark.slow),
+    ],
+)
 def test_tree_explore(n: int, expected: int) -> None:
     state, _ = run(handle(run_state(0), tree_explore(n)))
     assert state == expected
@@ -307,7 +319,10 @@ def triple(n: int, total: int) -> Any:
     return (53 * i + 2809 * j + 148877 * k) % 1_000_000_007
 
 
-@pytest.mark.parametrize(("n", "expected"), [(10, 779312), (30, 33527270)])
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(10, 779312), (30, 33527270), pytest.param(100, 380148825, marks=pytest.mark.slow)],
+)
 def test_triples(n: int, expected: int) -> None:
     assert run(handle(sums_worlds(), handle(nothing(), triple(n, n)))) == expected
 
@@ -402,6 +417,11 @@ def test_resume_nontail() -> None:
 
 def test_resume_nontail_100() -> None:
     assert run(resume_nontail(100)) == 518
+
+
+@pytest.mark.slow
+def test_resume_nontail_1000() -> None:
+    assert run(resume_nontail(1000)) == 708
 
 
 class Sieve(Effect): ...

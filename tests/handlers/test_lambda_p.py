@@ -144,6 +144,9 @@ class mock_prng(ParHandler[Random]):
     def normal(self, op: Any) -> str:
         return self.uniform(op)
 
+    def bits(self, op: Any) -> str:
+        return self.uniform(op)
+
     def traverse(self, n: Any, loop: Any, k: Any) -> Any:
         inner, self.key = f"{self.key}_0", f"{self.key}_1"
         values = yield from loop(lambda i: self._with(key=f"{inner}_{int(i)}"))
