@@ -7,7 +7,7 @@ run at once by the function that the top layer gives to `run_outside_with`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
@@ -266,7 +266,7 @@ class ParallelLoop:
         )
 
 
-def par(*over: object) -> ParallelLoop:
+def par(*over: object) -> Iterable[Any]:
     """What a parallel `for` runs over: `for i in pe.par(x)`, `for i, j in pe.par(n, m)`."""
     if current() is None:
         raise ControlFlowError(
@@ -284,7 +284,7 @@ _MONOIDS = {"add": Monoid.ADD, "mul": Monoid.MUL, "min": Monoid.MIN, "max": Mono
 _MONOIDS |= {"and": Monoid.AND, "or": Monoid.OR}
 
 
-def accumulator(*over: object, dtype: object = float, op: str = "add") -> AccumulatorTracer:
+def accumulator(*over: object, dtype: object = float, op: str = "add") -> Any:
     """An accumulator with one element for each index of `over`; without `over` a single number.
 
     Loops change it with `h[i] += v` (or `*=`, `&=`, `|=`, `h.combine(i, v)`, as `op` says) and it
