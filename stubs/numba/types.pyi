@@ -3,6 +3,7 @@ class Signature:
 
 class Type:
     def __call__(self, *args: Type) -> Signature: ...
+    def __getitem__(self, layout: slice) -> Type: ...
 
 class Number(Type):
     bitwidth: int
