@@ -13,7 +13,7 @@ import pytest
 from snippets import namespace, run_snippet, same_text, snippets
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md")
+DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 MAX_ARCHITECTURE_LINES = 200
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")

@@ -34,6 +34,7 @@ from peffects.handlers import (
     fail,
     fake_clock,
     first_worlds,
+    get,
     info,
     integers,
     local,
@@ -49,7 +50,9 @@ from peffects.handlers import (
     prng,
     progress,
     progress_bar,
+    put,
     reader,
+    run_state,
     scan,
     sleep,
     throw,
@@ -231,3 +234,93 @@ def test_the_other_handlers_differ_from_the_sequential_loop(name: str) -> None:
     row = ROWS[name]
     program = ("par", [("do", 1), ("do", 1), ("do", 0)])
     assert answer(row, program) != answer(row, sequential(program))
+
+
+# --- laws of operations --------------------------------------------------------------------------
+
+
+@effectful
+def in_turn(*parts: Any) -> Any:
+    value = None
+    for part in parts:
+        value = yield from part
+    return value
+
+
+EQUATIONS: dict[str, tuple[Callable[[], Handler[Any, Any]], Any, Any]] = {
+    "accumulating twice is accumulating both": (
+        lambda: accumulate(JOIN),
+        lambda x, y: in_turn(accum(x), accum(y)),
+        lambda x, y: accum(x + y),
+    ),
+    "nothing comes after a throw": (
+        weak_exceptions,
+        lambda x, y: in_turn(throw(x), throw(y)),
+        lambda x, y: throw(x),
+    ),
+    "nothing comes after a failure": (
+        all_worlds,
+        lambda x, y: in_turn(fail(), pure(x)),
+        lambda x, y: fail(),
+    ),
+    "one option is no choice": (
+        all_worlds,
+        lambda x, y: amb([x]),
+        lambda x, y: pure(x),
+    ),
+    "no option is failure": (all_worlds, lambda x, y: amb([]), lambda x, y: fail()),
+    "choices of choices are one": (
+        all_worlds,
+        lambda x, y: in_turn(amb([x, y]), amb([x, y])),
+        lambda x, y: amb([x, y, x, y]),
+    ),
+    "what is asked for does not change": (
+        lambda: reader("r"),
+        lambda x, y: in_turn(ask(), ask()),
+        lambda x, y: ask(),
+    ),
+    "local changes what is asked for": (
+        lambda: reader("r"),
+        lambda x, y: local(lambda r: r + x, ask()),
+        lambda x, y: pure("r" + x),
+    ),
+    "local changes nothing else": (
+        lambda: reader("r"),
+        lambda x, y: local(lambda r: r + x, pure(y)),
+        lambda x, y: pure(y),
+    ),
+    "what is put is got": (
+        lambda: run_state(""),
+        lambda x, y: in_turn(put(x), get()),
+        lambda x, y: in_turn(put(x), pure(x)),
+    ),
+    "the last put counts": (
+        lambda: run_state(""),
+        lambda x, y: in_turn(put(x), put(y)),
+        lambda x, y: put(y),
+    ),
+    "getting changes nothing": (
+        lambda: run_state("s"),
+        lambda x, y: in_turn(get(), get()),
+        lambda x, y: get(),
+    ),
+    "scanning answers what came before": (
+        lambda: prefix_sums(JOIN),
+        lambda x, y: in_turn(scan(x), scan(y)),
+        lambda x, y: in_turn(scan(x + y), pure(x)),
+    ),
+    "time passes by sleeping": (
+        fake_clock,
+        lambda x, y: in_turn(sleep(len(x)), sleep(len(y)), now()),
+        lambda x, y: in_turn(sleep(len(x) + len(y)), pure(len(x) + len(y))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "left", "right"), EQUATIONS.values(), ids=EQUATIONS)
+@settings(max_examples=25)
+@given(st.text(max_size=3), st.text(max_size=3))
+def test_operation_law(
+    make: Callable[[], Handler[Any, Any]], left: Any, right: Any, x: str, y: str
+) -> None:
+    assert run(handle(make(), left(x, y))) == run(handle(make(), right(x, y)))
