@@ -261,7 +261,7 @@ def tree_explore(height: int, rounds: int = 10) -> Any:
         (2, 903),
         (5, 946),
         (8, 1006),
-        pytest.param(10, 1003, marks=pytest.mark.slow),
+        (10, 1003),
         pytest.param(12, 1002, marks=pytest.mark.slow),
     ],
 )
