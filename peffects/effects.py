@@ -13,6 +13,7 @@ import functools
 import inspect
 import keyword
 import re
+import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
@@ -327,11 +328,29 @@ class Call(Computation):
         """Start the call again, for a frame that has to be rebuilt."""
         return self.function(*self.args, **self.kwargs)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        wrapper = _importable(self.function)
+        if wrapper is None:
+            return Call, (self.function, self.args, self.kwargs)
+        return _call_again, (wrapper, self.args, self.kwargs)
+
     def __repr__(self) -> str:
         arguments = [repr(a) for a in self.args]
         arguments += [f"{name}={value!r}" for name, value in self.kwargs.items()]
         name = getattr(self.function, "__name__", "computation")
         return f"<{name}({', '.join(arguments)}), not performed>"
+
+
+def _importable(function: Any) -> Any:
+    """What pickle can find by name and was made by `@effectful` from `function`, if there is it."""
+    found: Any = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found if getattr(found, "_pe_generator", None) is function else None
+
+
+def _call_again(wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    return Call(wrapper._pe_generator, args, kwargs)
 
 
 class Once(Computation):

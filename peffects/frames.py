@@ -41,8 +41,8 @@ class LoggedFrame:
 
     __slots__ = ("below", "live", "log")
 
-    def __init__(self, gen: Gen, log: Log, below: Frames) -> None:
-        self.live = [gen]
+    def __init__(self, gen: Gen | None, log: Log, below: Frames) -> None:
+        self.live = [] if gen is None else [gen]
         self.log = log
         self.below = below
 
@@ -113,7 +113,7 @@ class HandlerMarker(Marker):
 
     __slots__ = ("clauses", "handler", "site")
 
-    def __init__(self, handler: Handler[Any, Any], site: Site) -> None:
+    def __init__(self, handler: Handler[Any, Any], site: Site | SrcInfo) -> None:
         self.handler = handler
         self.clauses: dict[str, Clause] = handler._clauses
         self.site = site

@@ -9,6 +9,7 @@ Layer 1.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from types import UnionType
 from typing import (
@@ -37,8 +38,8 @@ from peffects.effects import (
     check_computation,
 )
 from peffects.errors import HandlerDefinitionError, NotAComputationError
-from peffects.places import Site, calling_site
-from peffects.source import caller, of_code
+from peffects.places import Site, calling_site, place_of_site
+from peffects.source import SrcInfo, caller, of_code
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -183,7 +184,7 @@ class Handler(Generic[A, F]):
                 at=caller(),
                 fix="Remove `__slots__`.",
             )
-        if cls._effects:
+        if cls._effects and not _is_unpickled():
             _define_handler(cls, cls._effects)
 
     if TYPE_CHECKING:
@@ -316,6 +317,14 @@ def _bases_of(cls: type[Handler[Any, Any]]) -> list[type]:
     return [base for base in cls.__mro__ if base in _BASES]
 
 
+def _is_unpickled() -> bool:
+    """Whether cloudpickle makes the class: first empty, then it gets what was checked before."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == "types":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")).startswith("cloudpickle.")
+
+
 def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], ...]) -> None:
     names = {name for base in _bases_of(cls) for name in vars(base) if not name.startswith("_")}
     cls._clauses = collect_clauses(cls, effects, names | HANDLER_METHODS)
@@ -380,10 +389,13 @@ class Handled(Computation):
     __slots__ = ("computation", "handler", "site")
     _tag = HANDLE
 
-    def __init__(self, handler: Handler[Any, Any], computation: Any, site: Site) -> None:
+    def __init__(self, handler: Handler[Any, Any], computation: Any, site: Site | SrcInfo) -> None:
         self.handler = handler
         self.computation = computation
         self.site = site
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Handled, (self.handler, self.computation, place_of_site(self.site))
 
     def __repr__(self) -> str:
         return f"<handle({self.handler!r}, {self.computation!r}), not performed>"

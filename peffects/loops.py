@@ -14,7 +14,7 @@ from peffects.effects import LOOP, Computation, Eff, Effect, start
 from peffects.errors import LoopValuesError
 from peffects.handling import Handled, Handler
 from peffects.masking import Masked
-from peffects.places import Site
+from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
@@ -86,12 +86,15 @@ class Loop(Generic[T]):
     __slots__ = ("_handler", "_node", "_place", "_site")
 
     def __init__(
-        self, node: ParFor, handler: Handler[Any, Any], site: Site, place: SrcInfo
+        self, node: ParFor, handler: Handler[Any, Any], site: Site | SrcInfo, place: SrcInfo
     ) -> None:
         self._node = node
         self._handler = handler
         self._site = site
         self._place = place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Loop, (self._node, self._handler, place_of_site(self._site), self._place)
 
     def _twin(self, handler: Handler[Any, Any]) -> Loop[T]:
         """The loop as a rebuilt clause gets it."""

@@ -28,10 +28,12 @@ def calling_site(depth: int) -> Site:
     return frame.f_code, frame.f_lasti
 
 
-def place_of_site(site: Site | None) -> SrcInfo:
-    """The user's place that `site` stands for."""
+def place_of_site(site: Site | SrcInfo | None) -> SrcInfo:
+    """The user's place that `site` stands for; one that was pickled is a place already."""
     if site is None:
         return UNKNOWN
+    if isinstance(site, SrcInfo):
+        return site
     code, offset = site
     for position, (line, _, column, _) in enumerate(code.co_positions()):
         if position * 2 == offset and line:

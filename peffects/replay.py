@@ -84,7 +84,7 @@ class ClauseStart:
 
 def rebuild(log: Log, mark: Marker) -> Gen:
     """A generator that stands where the frame with this log stood."""
-    entries = _entries(log)
+    entries = entries_of(log)
     root = entries[0]
     if isinstance(root, GeneratorType):
         raise NotReplayable(
@@ -130,7 +130,16 @@ def _enters(error: BaseException) -> bool:
     return False
 
 
-def _entries(log: Log) -> list[Any]:
+def log_of(entries: list[Any]) -> Log:
+    """The log with these entries, oldest first."""
+    log: Any = None
+    for entry in entries:
+        log = log, entry
+    return log  # type: ignore[no-any-return]
+
+
+def entries_of(log: Log) -> list[Any]:
+    """What is in a log, oldest first."""
     entries = []
     rest: Any = log
     while rest is not None:
@@ -166,12 +175,19 @@ def _same(found: Any, expected: Any) -> bool:
     if type(found) is not type(expected):
         return False
     if isinstance(found, Call):
-        return found.function is expected.function and _same_values(found.args, expected.args)
+        return _same_function(found.function, expected.function) and _same_values(
+            found.args, expected.args
+        )
     if isinstance(found, Operation):
         return _same_values(vars(found).values(), vars(expected).values())
     if isinstance(found, Handled):
         return type(found.handler) is type(expected.handler)
     return isinstance(found, Computation)
+
+
+def _same_function(a: Any, b: Any) -> bool:
+    """A frame that defines functions makes new ones of the same code when it runs again."""
+    return a is b or (a.__code__ == b.__code__ and a.__qualname__ == b.__qualname__)
 
 
 def _same_values(found: Collection[Any], expected: Collection[Any]) -> bool:

@@ -26,6 +26,7 @@ LATE_IMPORTS = {
     ("numba", "peffects/codegen/"): "the import takes longer than many programs; see codegen",
     ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
     ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
+    ("cloudpickle", "peffects/pickling.py"): "an extra, which only closures need",
     ("peffects", "peffects/cli.py"): "`doctor` must run where the compiler's parts are broken",
 }
 # Where everything may be caught, and why.

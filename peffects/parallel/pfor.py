@@ -33,7 +33,21 @@ X = TypeVar("X")
 class TableFor(ParFor):
     """A parallel `for` whose result is a table."""
 
-    __slots__ = ()
+    __slots__ = ("function", "over")
+
+    def __init__(
+        self,
+        over: Any,
+        function: Callable[[Any], Any],
+        n: IndexSet[Any],
+        body: Callable[[int], Any],
+    ) -> None:
+        super().__init__(n, body)
+        self.over = over
+        self.function = function
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pfor, (self.over, self.function)
 
     def collect(self, values: Sequence[Any]) -> Table[Any, Any]:
         """The table of the iterations' values."""
@@ -72,12 +86,12 @@ else:
         if is_computation(body) or not callable(body):
             raise _no_body(body)
         if isinstance(n, IndexSet):
-            node = TableFor(n, _at_index(n, body))
+            node = TableFor(n, body, n, _at_index(n, body))
             if hasattr(body, "_pe_generator"):
                 node.starts = _at_index(n, body._pe_generator)
             return node
         if isinstance(n, Sequence) or hasattr(n, "__array_interface__"):
-            return TableFor(Fin(len(n)), lambda i: body(n[i]))
+            return TableFor(n, body, Fin(len(n)), lambda i: body(n[i]))
         raise IndexSetError(
             f"`pfor` loops over an index set, a sequence or an array, and was given {n!r}.",
             at=caller(),
