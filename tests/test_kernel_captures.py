@@ -310,6 +310,13 @@ def test_an_edited_callee_in_another_module(module: Callable[[str], Any]) -> Non
     assert outer(1.0) == 5.0
 
 
+def test_a_file_edited_after_it_was_loaded(module: Callable[[str], Any], tmp_path: Path) -> None:
+    callees = module("def inner(x): return x * 2.0\ndef other(x): return x * 3.0\n")
+    (tmp_path / "edited_callees.py").write_text("def inner(x): return x * 9.0\n\n\n")
+    assert pe.kernel(lambda x: callees.inner(x))(1.0) == callees.inner(1.0) == 2.0
+    assert pe.kernel(lambda x: callees.other(x))(1.0) == 3.0
+
+
 def test_derivatives_are_not_stale_either() -> None:
     rate, mode = 2.0, "square"
 
