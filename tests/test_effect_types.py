@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CASES = ROOT / "tests" / "cases" / "effect_rows.py"
+CASES = sorted((ROOT / "tests" / "cases").glob("effect_rows*.py"))
 
 
 def checked(*command: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
+    mypy_path = os.pathsep.join([str(ROOT), str(ROOT / "stubs")])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": mypy_path}
     done = subprocess.run(
-        [sys.executable, "-m", *command, str(CASES)],
+        [sys.executable, "-m", *command, *map(str, CASES)],
         capture_output=True,
         text=True,
         cwd=ROOT / "tests" / "cases",
@@ -29,10 +30,14 @@ def checked(*command: str) -> str:
     return done.stdout
 
 
-def comments() -> dict[int, str]:
-    """What the case file says behind its lines."""
-    lines = enumerate(CASES.read_text().splitlines(), 1)
-    return {n: line.rpartition("  # ")[2] for n, line in lines if "  # " in line}
+def comments() -> dict[tuple[str, int], str]:
+    """What the case files say behind their lines."""
+    return {
+        (path.name, number): line.rpartition("  # ")[2]
+        for path in CASES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if "  # " in line
+    }
 
 
 @pytest.mark.slow
@@ -41,10 +46,10 @@ def test_pyright_reveals_rows_and_refuses_what_is_left_in_them() -> None:
     output = checked("pyright", "--outputjson", "--pythonpath", sys.executable)
     if not output.startswith("{"):
         pytest.skip("pyright cannot run here: it fetches itself at its first use")
-    found: dict[int, str] = {}
+    found: dict[tuple[str, int], str] = {}
     diagnostics: list[dict[str, Any]] = json.loads(output)["generalDiagnostics"]
     for diagnostic in diagnostics:
-        line = diagnostic["range"]["start"]["line"] + 1
+        line = Path(diagnostic["file"]).name, diagnostic["range"]["start"]["line"] + 1
         revealed = re.search(r' is "(.*)"$', diagnostic["message"])
         is_error = diagnostic["severity"] == "error"
         found[line] = "refused" if is_error or revealed is None else revealed[1]

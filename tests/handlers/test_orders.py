@@ -88,7 +88,7 @@ def tell_then_catch() -> Any:
 @effectful
 def count_in_worlds() -> Any:
     yield from amb("HT")
-    n = yield from get()
+    n: int = yield from get()
     yield from put(n + 1)
     return n
 
