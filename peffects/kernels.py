@@ -25,6 +25,7 @@ from peffects.staging.ops import run_outside_with
 from peffects.staging.readers import Call, CallKey, Reader, read_call
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import current
+from peffects.stepping.session import debug
 
 if TYPE_CHECKING:
     from peffects.compile import Compiled
@@ -111,6 +112,15 @@ class Kernel(Generic[P, R]):
         for name in path.split("."):
             found = getattr(found, name, None)
         return path if found is self else (Kernel, (self.__pe_function__,))
+
+    def debug(self, *args: Any, nan: bool = False, **kwargs: Any) -> R:
+        """The value of a call, run as plain Python: print, `breakpoint()` and coverage work in it.
+
+        Slow, for small arguments.  Loops run one iteration after the other; indices, divisions and
+        conversions are tested as in compiled code and raise the same errors.  With `nan=True` the
+        first nan that is read, assigned or returned raises NotANumberError, with its place.
+        """
+        return cast(R, debug(self.__pe_function__, args, kwargs, nan=nan))
 
     def stage(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Callee:
         """The program for arguments like these, or of these types."""

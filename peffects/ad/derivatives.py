@@ -21,6 +21,7 @@ from peffects.differentiate.programs import (
     vjp_program,
 )
 from peffects.errors import DerivativeArgumentError, UnsupportedSyntaxError
+from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import F64, Block, Program, Scalar, Table, Var
 from peffects.kernels import Callee, Kernel
 from peffects.source import caller
@@ -286,6 +287,22 @@ class Derivative(Kernel[..., Any]):
         else:
             inner = stage(self._inner, primals, kwargs)
         return self._derive(inner, primals)
+
+    def debug(self, *args: Any, nan: bool = False, **kwargs: Any) -> Any:
+        """The value of a call by the reference evaluator: a derivative has no Python source.
+
+        To look for nan, or to step, debug the function itself.
+        """
+        if nan:
+            raise DerivativeArgumentError(
+                "a derivative cannot look for nan: it has no lines of its own.",
+                at=caller(),
+                fix="Look in the function: `f.debug(x, nan=True)`.",
+            )
+        callee = self.stage(args, kwargs)
+        values = callee.arguments(args, kwargs)
+        assert values is not None, "a program fits the call that it was staged for"
+        return callee.results(evaluate(callee.program, values))
 
     def signature(self, args: Args, kwargs: Kwargs) -> Signature:
         """Of the function's arguments: tangents and cotangents have types that follow from it."""

@@ -63,6 +63,7 @@ from peffects.errors.running import (
     BoundsError,
     DivisionError,
     LaunchTimeoutError,
+    NotANumberError,
     ValueRangeError,
 )
 
@@ -94,6 +95,7 @@ __all__ = [
     "MissingRuleError",
     "MissingYieldFromError",
     "NotAComputationError",
+    "NotANumberError",
     "NotDifferentiableError",
     "NotPicklable",
     "NotReplayable",

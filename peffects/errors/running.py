@@ -75,3 +75,14 @@ class AllocationError(PeffectsError, MemoryError):
     """
 
     code = "PE406"
+
+
+class NotANumberError(PeffectsError, ArithmeticError):
+    """A debugging run that looks for nan, `kernel.debug(..., nan=True)`, met one.
+
+    Wrong: `pe.log(x[i])` where some x[i] is negative.
+    Right: a value in the domain of the function, `pe.log(max(x[i], 1e-300))`; or `pe.where` after
+    it, if the nan is meant.
+    """
+
+    code = "PE407"

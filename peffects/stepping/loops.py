@@ -1,0 +1,153 @@
+"""Loops of a kernel that runs as plain Python: one iteration after the other, in index order.
+
+Where a kernel does not say what a loop runs over, staging learns it from all uses of the index.
+Here the first use tells it while the loop runs: until then the loop goes on, and the first use past
+the end of its table ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peffects.errors import KernelTypeError, UnknownIndexSetError, ValueRangeError
+from peffects.parallel.index_set import Fin, Product
+from peffects.staging.loops import parameter_names
+from peffects.staging.trace import here
+from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.stepping.values import Accumulator, Index, PastEnd, Set
+
+__all__ = ["Rows", "as_sets", "iterate", "positions", "sets_of"]
+
+_LONGEST_SEARCH = 100
+
+
+def as_sets(over: object) -> tuple[Set, ...]:
+    """The index sets that `over=` means."""
+    if isinstance(over, tuple | list):
+        return tuple(index_set for part in over for index_set in as_sets(part))
+    if isinstance(over, Set):
+        return (over,)
+    if isinstance(over, Product):
+        return as_sets(over.factors)
+    if isinstance(over, np.ndarray | Accumulator) and over.shape:
+        return (Set(over.shape[0], "axis 0 of a table"),)
+    size = over.size if isinstance(over, Fin) else over
+    if isinstance(size, Set):
+        return (size,)
+    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+        raise KernelTypeError(
+            f"an index set is made of {size!r:.60}, which is no size.",
+            at=here(),
+            fix="Give an int, a `Fin`, a table or `x.index`.",
+        )
+    if size < 0:
+        raise ValueRangeError(
+            f"the size {size} of an index set is negative.",
+            at=here(),
+            fix="Use `max(n, 0)` if an empty set is meant.",
+        )
+    return (Set(int(size), f"`Fin({size})`"),)
+
+
+def sets_of(operation: str, function: Callable[..., object], over: object) -> tuple[Set, ...]:
+    """The index sets of a loop, open where nothing gives them."""
+    names = parameter_names(function)
+    if over is None:
+        return tuple(Set(None, f"the set of `{name}`") for name in names)
+    sets = as_sets(over)
+    if len(names) != len(sets) and (len(names) != 1 or not sets):
+        raise KernelTypeError(
+            f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
+            f"{len(sets)} index sets.",
+            at=here(),
+            fix="Give one index set for each index: `over=(n, m)`.",
+        )
+    return sets
+
+
+def iterate(sets: Sequence[Set], body: Callable[[tuple[Index, ...]], object]) -> Iterator[object]:
+    """Yield what `body` gives for each index, the last one fastest."""
+    position: list[int] | None = [0] * len(sets)
+    if any(index_set.size == 0 for index_set in sets):
+        return
+    while position is not None:
+        axis = len(sets) - 1
+        try:
+            yield body(tuple(map(Index, position, sets)))
+        except PastEnd as end:
+            if end.set not in sets:
+                raise
+            axis = sets.index(end.set)
+        position = _after(position, sets, axis)
+
+
+def _after(position: list[int], sets: Sequence[Set], axis: int) -> list[int] | None:
+    """The position after `position`, or after all that share its part up to `axis`."""
+    new = position[: axis + 1] + [0] * (len(sets) - axis - 1)
+    while axis >= 0:
+        new[axis] += 1
+        size = sets[axis].size
+        if size is None and new[axis] > _LONGEST_SEARCH:
+            raise UnknownIndexSetError(
+                f"nothing says which set the index {axis + 1} of this loop runs over: in "
+                f"{_LONGEST_SEARCH} iterations it indexed no table.",
+                at=here(),
+                fix="Give it: `over=n`, where n is an int, a table or `x.index`.",
+            )
+        if size is None or new[axis] < size:
+            return new
+        new[axis] = 0
+        axis -= 1
+    return None
+
+
+def positions(sets: Sequence[Set]) -> Iterator[tuple[Index, ...]]:
+    """All indices of sets whose sizes are known."""
+    for place in np.ndindex(*(index_set.size or 0 for index_set in sets)):
+        yield tuple(map(Index, place, sets))
+
+
+class Rows:
+    """What a loop body gave in all iterations, leaf by leaf."""
+
+    def __init__(self) -> None:
+        self.tree: TreeDef | None = None
+        self.columns: list[list[Any]] = []
+        self.count = 0
+
+    def add(self, value: object) -> None:
+        """Take in the result of one iteration."""
+        leaves, tree = flatten(value)
+        if self.tree is None:
+            self.tree, self.columns = tree, [[] for _ in leaves]
+        elif tree != self.tree:
+            raise KernelTypeError(
+                "the body of a loop gives values of different structure.",
+                at=here(),
+                fix="Give tuples, dicts or dataclasses of one kind in all iterations.",
+            )
+        for column, leaf in zip(self.columns, leaves, strict=True):
+            column.append(leaf.value() if isinstance(leaf, Accumulator) else leaf)
+        self.count += 1
+
+    def map(self, combine: Callable[[NDArray[Any]], Any]) -> Any:
+        """Combine each column; a loop without iterations has one column of no floats."""
+        if self.tree is None:
+            return combine(np.zeros(0))
+        return unflatten(self.tree, [combine(_stacked(column)) for column in self.columns])
+
+
+def _stacked(values: list[Any]) -> NDArray[Any]:
+    """One array of all values; Python's numbers take the type of numpy's."""
+    try:
+        return np.array(values, np.result_type(*values))
+    except ValueError:
+        raise KernelTypeError(
+            "a loop would make a table whose rows have different lengths.",
+            at=here(),
+            fix="Tables that a loop body gives must have a size known outside the loop.",
+        ) from None

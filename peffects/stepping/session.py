@@ -1,0 +1,450 @@
+"""One debugging run of a kernel: the hooks of its functions, and what the loop operations do.
+
+A session knows the indices of the loops that are running, so that a nan is told with its place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from peffects.errors import (
+    BoundsError,
+    DivisionError,
+    IndexSetMismatchError,
+    KernelTypeError,
+    NotANumberError,
+    ValueRangeError,
+)
+from peffects.ir.messages import bounds_text
+from peffects.ir.syntax import BOOL, Monoid
+from peffects.staging import maths, ops
+from peffects.staging.functions import is_users
+from peffects.staging.loops import parameter_names
+from peffects.staging.promotion import scalar_of
+from peffects.staging.tables import refuse_write
+from peffects.staging.trace import here
+from peffects.staging.trees import flatten, map_leaves
+from peffects.staging.types import as_array
+from peffects.stepping.loops import Rows, as_sets, iterate, positions, sets_of
+from peffects.stepping.rewrite import for_debugging
+from peffects.stepping.values import Accumulator, Index, Int, PastEnd, Set, as_computed
+
+__all__ = ["debug"]
+
+Function = Callable[..., Any]
+_MONOIDS = {monoid.name.lower(): monoid for monoid in Monoid}
+_OPERATORS = {"+=": Monoid.ADD, "*=": Monoid.MUL, "&=": Monoid.AND, "|=": Monoid.OR}
+_AUGMENT: dict[str, Function] = {
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "**=": operator.ipow,
+    "@=": operator.imatmul, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
+    "<<=": operator.ilshift, ">>=": operator.irshift,
+}  # fmt: skip
+_DIVIDE: dict[str, Function] = {
+    "/": operator.truediv, "//": operator.floordiv, "%": operator.mod
+}  # fmt: skip
+_MATHS: dict[object, Function] = {
+    math.exp: maths.exp, math.expm1: maths.expm1, math.log1p: maths.log1p, math.sqrt: maths.sqrt,
+    math.sin: maths.sin, math.cos: maths.cos, math.tan: maths.tan, math.log: maths.log,
+    math.sinh: maths.sinh, math.cosh: maths.cosh, math.tanh: maths.tanh,
+}  # fmt: skip
+
+
+def debug(
+    function: Function, args: Sequence[object], kwargs: Mapping[str, object], *, nan: bool
+) -> Any:
+    """The value of `function`, run as plain Python on arrays; with `nan` the first nan is an error.
+
+    Raises what the compiled kernel raises for indices, sizes, divisions and conversions.
+    """
+    session = _Session(nan)
+    call: Any = map_leaves(_argument, (tuple(args), dict(kwargs)))
+    new_args, new_kwargs = call
+    with np.errstate(all="ignore"):
+        result = session.callee(function)(*new_args, **new_kwargs)
+    return map_leaves(_result, result)
+
+
+def _argument(leaf: Any) -> Any:
+    array = as_array(leaf)
+    if array is None:
+        return as_computed(leaf)
+    return array if array.ndim else array[()]
+
+
+def _result(leaf: Any) -> Any:
+    if isinstance(leaf, Accumulator):
+        leaf = leaf.value()
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    return int(leaf) if isinstance(leaf, Int) else leaf
+
+
+def _name_of(value: object) -> str:
+    """The name of a value in the function that is running, or around it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith("peffects."):
+            for names in (frame.f_locals, frame.f_globals):
+                for name, known in names.items():
+                    if known is value:
+                        return name
+        frame = frame.f_back
+    return "a table"
+
+
+def _is_nan(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+class _Session:
+    """The hooks of all functions of one run."""
+
+    slice = builtins.slice
+
+    def __init__(self, nan: bool) -> None:
+        self.nan = nan
+        self.functions: dict[FunctionType, Function] = {}
+        self.indices: list[tuple[str, tuple[Index, ...]]] = []
+        self.operations: dict[object, Function] = {
+            ops.table: self.table, ops.each: self.each, ops.par: lambda *over: Par(over),
+            ops.accumulator: _accumulator, ops.mean: self.mean, ops.logsumexp: self.logsumexp,
+            ops.argmin: functools.partial(self.first, "argmin", np.argmin),
+            ops.argmax: functools.partial(self.first, "argmax", np.argmax),
+            int: _int, float: _float, min: _min, max: _max, **_MATHS,
+        }  # fmt: skip
+        reductions: dict[Function, Function] = {
+            ops.sum: np.sum, ops.prod: np.prod, ops.max: np.max, ops.min: np.min,
+            ops.any: np.any, ops.all: np.all,
+        }  # fmt: skip
+        for operation, combine in reductions.items():
+            name = operation.__name__
+            self.operations[operation] = functools.partial(self.reduce, name, combine)
+        for plain, name in ((sum, "sum"), (any, "any"), (all, "all")):
+            self.operations[plain] = functools.partial(_whole, plain, self, name)
+
+    # --- hooks -----------------------------------------------------------------------------------
+
+    def callee(self, function: Any) -> Any:
+        """What is called in place of `function`."""
+        function = getattr(function, "__pe_function__", function)
+        if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+            return MethodType(self.callee(function.__func__), function.__self__)
+        try:
+            replacement = self.operations.get(function)
+        except TypeError:
+            replacement = None
+        if replacement is not None:
+            return replacement
+        if isinstance(function, FunctionType):
+            return self._users(function) if is_users(function) else function
+        if isinstance(function, type):
+            return function
+        return lambda *args, **kwargs: as_computed(function(*args, **kwargs))
+
+    def _users(self, function: FunctionType) -> Function:
+        if "_pe" in function.__code__.co_freevars:  # made by a function that has hooks
+            return function
+        if function not in self.functions:
+            self.functions[function] = for_debugging(function, self) or function
+        return self.functions[function]
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """`owner.shape` and the like; arrays of kernels have index sets, too."""
+        if isinstance(owner, Accumulator) and name == "combine":
+            return lambda key, value: self._combine(owner, key, value)
+        if not isinstance(owner, np.ndarray | Accumulator):
+            return getattr(owner, name)
+        if name == "shape":
+            return tuple(map(Int, owner.shape))
+        label = _name_of(owner)
+        sets = tuple(Set(size, f"axis {k} of `{label}`") for k, size in enumerate(owner.shape))
+        return sets if name == "index_sets" else sets[0]
+
+    def item(self, owner: Any, key: Any) -> Any:
+        """`owner[key]`, tested."""
+        table = owner.array if isinstance(owner, Accumulator) else owner
+        if not isinstance(table, np.ndarray):
+            return owner[key]
+        value = table[self._place(owner, table.shape, key)]
+        if self.nan and _is_nan(value):
+            self._found_nan(f"`{_name_of(owner)}`[{key if isinstance(key, tuple) else int(key)}]")
+        return value
+
+    def set_item(self, owner: Any, key: Any, value: Any) -> None:
+        """`owner[key] = value`: refused for tables, as in a kernel."""
+        if isinstance(owner, np.ndarray | Accumulator):
+            refuse_write(_name_of(owner))
+        owner[key] = value
+
+    def augmented_item(self, symbol: str, owner: Any, key: Any, value: Any) -> None:
+        """`owner[key] += value`."""
+        if isinstance(owner, Accumulator):
+            self._check_operator(owner, symbol)
+            self._combine(owner, key, value)
+        elif isinstance(owner, np.ndarray):
+            refuse_write(_name_of(owner))
+        else:
+            owner[key] = self._augment(symbol, owner[key], value)
+
+    def augmented(self, symbol: str, value: Any, other: Any) -> Any:
+        """`value += other`."""
+        if not isinstance(value, Accumulator):
+            return self._augment(symbol, value, other)
+        self._check_operator(value, symbol)
+        value.put((), other)
+        return value
+
+    def _augment(self, symbol: str, value: Any, other: Any) -> Any:
+        if symbol in _AUGMENT:
+            return _AUGMENT[symbol](value, other)
+        return self.divide(symbol[:-1], value, other)
+
+    def named(self, name: str, value: Any) -> Any:
+        """`name = value`."""
+        if isinstance(value, Accumulator):
+            value.name = f"`{name}`"
+        elif self.nan and _holds_nan(value):
+            self._found_nan(f"`{name}`")
+        return value
+
+    def divide(self, symbol: str, x: Any, y: Any) -> Any:
+        """`x / y`, `x // y`, `x % y`: integers are tested, floats follow IEEE 754."""
+        whole = isinstance(x, int | np.integer) and isinstance(y, int | np.integer)
+        if symbol != "/" and whole and y == 0:
+            raise DivisionError(
+                "integer division by zero.",
+                at=here(),
+                fix="Test the divisor: `x // d if d != 0 else 0`.",
+            )
+        if isinstance(x, int | float) and isinstance(y, int | float) and y == 0:
+            return float(_DIVIDE[symbol](np.float64(x), np.float64(y)))
+        return as_computed(_DIVIDE[symbol](x, y))
+
+    def loop(self, iterable: Any) -> Iterable[Any]:
+        """What a `for` runs over."""
+        if isinstance(iterable, Par):
+            return self._parallel(iterable)
+        return map(as_computed, iterable)
+
+    # --- indices ---------------------------------------------------------------------------------
+
+    def _place(self, owner: Any, shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
+        """The tested indices."""
+        items: list[Any] = []
+        for item in key if isinstance(key, tuple) else (key,):
+            items.extend(item if isinstance(item, tuple) else (item,))
+        if len(items) > len(shape):
+            raise KernelTypeError(
+                f"`{_name_of(owner)}` has {len(shape)} axes and is indexed with {len(items)} "
+                "indices.",
+                at=here(),
+                fix="Give one index for each axis.",
+            )
+        for axis, (item, size) in enumerate(zip(items, shape, strict=False)):
+            if isinstance(item, Index):
+                self._same_set(owner, axis, item, size)
+            elif isinstance(item, int | np.integer):
+                start = 0 if isinstance(item, Int | np.integer) else -size
+                if not start <= item < size:
+                    text = bounds_text(_name_of(owner), axis).format(value=item, size=size)
+                    raise BoundsError(text, at=here())
+        return tuple(items)
+
+    def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:
+        known = index.set
+        if known.size is None:
+            known.size, known.origin = size, f"axis {axis} of `{_name_of(owner)}`"
+        if known.size != size:
+            raise IndexSetMismatchError(
+                f"axis {axis} of `{_name_of(owner)}` has length {size}, but it is indexed with an "
+                f"index of {known.origin}, which has length {known.size}.",
+                at=here(),
+                fix="Give arrays whose axes agree; or index with `int(i)` if the tables really "
+                "have different index sets (such an index is tested at run time).",
+            )
+        if index >= size:
+            raise PastEnd(known)
+
+    def _combine(self, accumulator: Accumulator, key: Any, value: Any) -> None:
+        if self.nan and _is_nan(value):
+            self._found_nan(f"what is added to {accumulator.name}")
+        accumulator.put(self._place(accumulator, accumulator.shape, key), value)
+
+    def _check_operator(self, accumulator: Accumulator, symbol: str) -> None:
+        if _OPERATORS.get(symbol) is not accumulator.monoid:
+            raise KernelTypeError(
+                f"{accumulator.name} combines with `{accumulator.monoid.name.lower()}`, and "
+                f"`{symbol}` is written.",
+                at=here(),
+                fix="Make it with the `op=` that is meant, or write `h.combine(i, v)`.",
+            )
+
+    def _found_nan(self, what: str) -> None:
+        places = [
+            f"in iteration {', '.join(map(str, map(int, place)))} of {loop}"
+            for loop, place in reversed(self.indices)
+        ]
+        raise NotANumberError(
+            f"{what} is nan.", at=here(), notes=places, fix="Look at what it is computed from."
+        )
+
+    # --- loops -----------------------------------------------------------------------------------
+
+    def _parallel(self, par: Par) -> Iterator[Any]:
+        sets = as_sets(par.over)
+        for place in positions(sets):
+            self.indices.append(("`par`", place))
+            try:
+                yield place if len(place) > 1 else place[0]
+            finally:
+                self.indices.pop()
+
+    def _rows(self, operation: str, function: Any, over: object) -> tuple[Rows, Sequence[Set]]:
+        """Run the body for all indices."""
+        call = self.callee(function)
+        sets = sets_of(operation, function, over)
+        tupled = len(parameter_names(function)) != len(sets)
+
+        def body(place: tuple[Index, ...]) -> object:
+            self.indices.append((f"`{operation}`", place))
+            try:
+                value = call(place) if tupled else call(*place)
+                if self.nan and _holds_nan(value):
+                    self._found_nan(f"what the body of `{operation}` gives")
+            finally:
+                self.indices.pop()
+            return value
+
+        rows = Rows()
+        for value in iterate(sets, body):
+            rows.add(value)
+        return rows, sets
+
+    def table(self, function: Any, *, over: object = None) -> Any:
+        """`pe.table`."""
+        rows, sets = self._rows("table", function, over)
+        shape = tuple(index_set.size or 0 for index_set in sets)
+        return rows.map(lambda column: column.reshape(shape + column.shape[1:]))
+
+    def each(self, function: Any, *, over: object = None) -> None:
+        """`pe.each`."""
+        self._rows("each", function, over)
+
+    def _elements(self, operation: str, function: Any, over: object) -> Rows:
+        """What is reduced: what a function gives, or the elements of a table."""
+        if isinstance(function, Accumulator):
+            function = function.array
+        if not isinstance(function, np.ndarray):
+            return self._rows(operation, function, over)[0]
+        rows = Rows()
+        for element in function.reshape(-1):
+            rows.add(element)
+        return rows
+
+    def reduce(self, name: str, combine: Function, function: Any, *, over: object = None) -> Any:
+        """`pe.sum` and its kin."""
+        rows = self._elements(name, function, over)
+        if name in ("min", "max") and rows.count == 0:
+            raise ValueRangeError(
+                f"`{name}` over an empty index set.",
+                at=here(),
+                fix="Give a table that has elements.",
+            )
+        return rows.map(lambda column: combine(column, axis=0))
+
+    def mean(self, function: Any, *, over: object = None) -> Any:
+        """`pe.mean`."""
+        rows = self._elements("mean", function, over)
+        return rows.map(lambda column: np.sum(column, axis=0) / rows.count)
+
+    def logsumexp(self, function: Any, *, over: object = None) -> Any:
+        """`pe.logsumexp`."""
+        rows = self._elements("logsumexp", function, over)
+        return rows.map(lambda column: np.logaddexp.reduce(column))
+
+    def first(self, name: str, find: Function, function: Any, *, over: object = None) -> Any:
+        """`pe.argmin` and `pe.argmax`."""
+        rows = self._elements(name, function, over)
+        if rows.count == 0:
+            raise ValueRangeError(
+                f"`{name[3:]}` over an empty index set.",
+                at=here(),
+                fix="Give a table that has elements.",
+            )
+        return rows.map(lambda column: Int(find(column)))
+
+
+class Par:
+    """What `pe.par` gives."""
+
+    def __init__(self, over: tuple[object, ...]) -> None:
+        self.over = over
+
+
+def _holds_nan(value: object) -> bool:
+    leaves = flatten(value)[0]
+    return any(
+        isinstance(leaf, float | np.generic | np.ndarray) and _is_nan(leaf) for leaf in leaves
+    )
+
+
+def _accumulator(*over: object, dtype: object = float, op: str = "add") -> Accumulator:
+    """`pe.accumulator`."""
+    elem, monoid = scalar_of(dtype), _MONOIDS.get(op)
+    if elem is None or monoid is None or (monoid in (Monoid.AND, Monoid.OR)) != (elem == BOOL):
+        raise KernelTypeError(
+            f"there is no accumulator of {dtype!r} that combines with {op!r}.",
+            at=here(),
+            fix="`and` and `or` combine bools (`dtype=bool`), the others numbers.",
+        )
+    return Accumulator(tuple(s.size or 0 for s in as_sets(over)), elem, monoid)
+
+
+def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: Any) -> Any:
+    """`sum`, `any` and `all` of Python, of a table too."""
+    if isinstance(args[0], np.ndarray | Accumulator):
+        return session.operations[getattr(ops, name)](*args)
+    return as_computed(plain(*args, **kwargs))
+
+
+def _int(value: Any = 0, *args: Any) -> Any:
+    """`int`, with the error of a kernel for what has no integer."""
+    if isinstance(value, float | np.floating) and not -(2.0**63) <= value < 2.0**63:
+        raise ValueRangeError(
+            f"the float {float(value)} cannot become an integer (int64).",
+            at=here(),
+            fix="Clamp it before the conversion: `int(min(max(x, lo), hi))`.",
+        )
+    return Int(int(value, *args))
+
+
+def _float(value: Any = 0.0) -> float:
+    return float(value.value()) if isinstance(value, Accumulator) else float(value)
+
+
+def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: Any) -> Any:
+    """`min` or `max`: a nan among numbers is the result, as in kernels."""
+    if len(args) == 1 and isinstance(args[0], np.ndarray | Accumulator):
+        return numpys(np.asarray(args[0]))
+    values = args[0] if len(args) == 1 else args
+    if not options and any(map(_is_nan, values)):
+        return next(value for value in values if _is_nan(value))
+    return as_computed(plain(*args, **options))
+
+
+def _min(*args: Any, **options: Any) -> Any:
+    return _extreme(min, np.min, args, options)
+
+
+def _max(*args: Any, **options: Any) -> Any:
+    return _extreme(max, np.max, args, options)

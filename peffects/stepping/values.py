@@ -1,0 +1,129 @@
+"""Values of a kernel that runs as plain Python.
+
+Arrays are numpy's own.  An integer that was computed is an `Int`: unlike a literal, it does not
+count from the end of a table.  An index of a loop is an `Index`, which knows its index set; the set
+of an open one is told by the first table that it is used on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+from peffects.errors import KernelTypeError
+from peffects.ir.evaluate import COMBINE, identity_of
+from peffects.ir.syntax import Monoid, Scalar
+from peffects.staging.tables import refuse_write
+from peffects.staging.trace import here
+
+__all__ = ["Accumulator", "Index", "Int", "PastEnd", "Set", "as_computed"]
+
+Array = NDArray[np.generic]
+
+
+class Int(int):
+    """An integer that the kernel computed."""
+
+    __slots__ = ()
+
+
+def _computed(name: str) -> Callable[..., object]:
+    plain: Callable[..., object] = getattr(int, name)
+
+    def operate(self: Int, *others: object) -> object:
+        return as_computed(plain(self, *others))
+
+    operate.__name__ = name
+    return operate
+
+
+for _name in ("add", "sub", "mul", "pow", "and", "or", "xor", "lshift", "rshift"):
+    for _prefix in ("", "r"):
+        setattr(Int, f"__{_prefix}{_name}__", _computed(f"__{_prefix}{_name}__"))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Int, f"__{_name}__", _computed(f"__{_name}__"))
+
+
+def as_computed(value: Any) -> Any:
+    """`value`, as an `Int` if it is one of Python's integers."""
+    return Int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Set:
+    """An index set; `size` is None until the first use of one of its indices tells it."""
+
+    __slots__ = ("origin", "size")
+
+    def __init__(self, size: int | None, origin: str) -> None:
+        self.size = size
+        self.origin = origin
+
+
+class Index(Int):
+    """An index of a loop."""
+
+    set: Set
+
+    def __new__(cls, value: int, index_set: Set) -> Index:
+        """The index number `value` of a set."""
+        index = super().__new__(cls, value)
+        index.set = index_set
+        return index
+
+
+class PastEnd(Exception):
+    """An open index turns out to be past the end of its set: this iteration does not exist."""
+
+    def __init__(self, index_set: Set) -> None:
+        self.set = index_set
+
+
+class Accumulator(NDArrayOperatorsMixin):
+    """What `pe.accumulator` makes: an array that is changed by combining only."""
+
+    def __init__(self, shape: tuple[int, ...], elem: Scalar, monoid: Monoid) -> None:
+        self.array: Array = np.full(shape, identity_of(monoid, elem), elem.dtype)
+        self.monoid = monoid
+        self.name = "the accumulator"
+
+    def __repr__(self) -> str:
+        return f"<accumulator {self.array!r}>"
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Its value so far."""
+        return np.array(self.array, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Arithmetic on its value so far."""
+        values = [x.value() if isinstance(x, Accumulator) else x for x in inputs]
+        return getattr(ufunc, method)(*values, **kwargs)
+
+    def value(self) -> Any:
+        """Its value so far: an array, or a number."""
+        return self.array.copy() if self.array.ndim else self.array[()]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+        return self.array.shape
+
+    def put(self, place: tuple[Any, ...], value: Any) -> None:
+        """Combine the element or row at `place` with `value`."""
+        if np.asarray(value).dtype.kind == "f" and self.array.dtype.kind in "iu":
+            raise KernelTypeError(
+                f"what is added to {self.name} is a float, and the type wanted is "
+                f"{self.array.dtype}.",
+                at=here(),
+                fix="Use `dtype=float`, or say how it becomes an integer: `int(...)`.",
+            )
+        self.array[place] = COMBINE[self.monoid](self.array[place], value)
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        refuse_write(self.name)
