@@ -8,7 +8,6 @@ outside its handler.  The machine is given a loop runner and knows no executor. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from types import GeneratorType
 from typing import Any, Final
@@ -317,7 +316,8 @@ class Machine(Stack):
         """Run a parallel for: by the innermost handler's traverse clause, else by the runner."""
         owner = innermost_handler(self.mark)
         if owner is None:
-            values = self.runner(node, self._iterations(node), lambda: node.place or self._here())
+            iteration = Iteration(node, self.runner, self.debug)
+            values = self.runner(node, iteration, lambda: node.place or self._here())
             self._answer(node, node.collect(node.checked(values, self._here)))
             return
         place = node.place or self._here()
@@ -332,30 +332,37 @@ class Machine(Stack):
         root = ClauseStart(traverse, handler, arguments) if self.mark.logging else None
         self._begin(traverse(handler, *arguments), root)
 
-    def _iterations(self, node: ParFor) -> Callable[[int], Any]:
-        """What runs one iteration to its end, on whatever thread."""
-        body, runner, debug = node.body, self.runner, self.debug
 
-        def iterate(i: int) -> Any:
-            result = body(i)
-            if type(result) is Call:
-                return perform(result.function(*result.args, **result.kwargs))
-            if isinstance(result, _PERFORMABLE):
-                return checked(Machine(runner, debug).run(result))
-            return result
+class Iteration:
+    """What runs one iteration of a loop to its end, on whatever thread or process."""
 
-        def perform(gen: Gen) -> Any:
-            try:
-                yielded = gen.send(None)
-            except StopIteration as stop:  # it performed nothing: no machine is needed
-                result = stop.value
-            else:
-                result = Machine(runner, debug).run_from(gen, yielded)
-            return checked(result) if isinstance(result, Computation) else result
+    __slots__ = ("body", "debug", "runner", "starts")
 
-        def checked(result: Any) -> Any:
+    def __init__(self, node: ParFor, runner: LoopRunner, debug: bool) -> None:
+        self.body = node.body
+        self.starts = node.starts
+        self.runner = runner
+        self.debug = debug
+
+    def __call__(self, i: int) -> Any:
+        """Run iteration `i`."""
+        if self.starts is not None:
+            return self._perform(self.starts(i))
+        result = self.body(i)
+        if type(result) is Call:
+            return self._perform(result.function(*result.args, **result.kwargs))
+        if isinstance(result, _PERFORMABLE):
+            result = Machine(self.runner, self.debug).run(result)
             check_performed(result, "an iteration")
-            return result
+        return result
 
-        starts = node.starts
-        return iterate if starts is None else lambda i: perform(starts(i))
+    def _perform(self, gen: Gen) -> Any:
+        try:
+            yielded = gen.send(None)
+        except StopIteration as stop:  # it performed nothing: no machine is needed
+            result = stop.value
+        else:
+            result = Machine(self.runner, self.debug).run_from(gen, yielded)
+        if isinstance(result, Computation):
+            check_performed(result, "an iteration")
+        return result

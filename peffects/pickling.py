@@ -10,8 +10,12 @@ Layer 1, above `replay.py`.
 from __future__ import annotations
 
 import copyreg
+import functools
+import io
 import pickle
-from types import ModuleType
+from collections import ChainMap
+from collections.abc import Callable
+from types import CodeType, ModuleType
 from typing import Any
 
 from peffects.errors import MissingExtraError, NotPicklable
@@ -53,7 +57,7 @@ def _pickled(c: object) -> bytes:
     except _UNPICKLABLE as error:
         plain = error
     try:
-        return bytes(cloudpickle().dumps(c))
+        return pickled_by_value(c)
     except MissingExtraError:
         raise NotPicklable(
             f"{c!r} cannot be pickled: {plain}.",
@@ -90,6 +94,30 @@ def cloudpickle() -> ModuleType:
             fix="Install it: `pip install 'peffects[processes]'`.",
         ) from None
     return found  # type: ignore[no-any-return]
+
+
+def pickled_by_value(what: object) -> bytes:
+    """As bytes, with the functions and classes in it that no module has."""
+    buffer = io.BytesIO()
+    _pickler(cloudpickle())(buffer).dump(what)
+    return buffer.getvalue()
+
+
+@functools.cache
+def _pickler(module: ModuleType) -> Any:
+    """Cloudpickle's pickler, but code keeps its file, so that tracebacks show the user's lines."""
+    base = module.Pickler
+
+    def reduce_code(code: CodeType) -> tuple[Any, ...]:
+        make, args, *_ = base.dispatch_table[CodeType](code)
+        return _code_in_file, (code.co_filename, make, args)
+
+    table = ChainMap({CodeType: reduce_code}, base.dispatch_table)
+    return type("Pickler", (base,), {"dispatch_table": table})
+
+
+def _code_in_file(filename: str, make: Callable[..., CodeType], args: tuple[Any, ...]) -> CodeType:
+    return make(*args).replace(co_filename=filename)
 
 
 def _reduce_resumption(k: Resumption[Any, Any]) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from peffects.parallel.monoid import (
     tuple_of,
 )
 from peffects.parallel.pfor import pfor
+from peffects.parallel.processes import Processes
 from peffects.parallel.progress import ProgressBar
 from peffects.parallel.running import run, use_executor
 from peffects.parallel.table import Table
@@ -39,6 +40,7 @@ __all__ = [
     "IndexSet",
     "Monoid",
     "OnTick",
+    "Processes",
     "Product",
     "ProgressBar",
     "Serial",

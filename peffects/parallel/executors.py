@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar, copy_context
-from typing import Any
+from typing import Any, Protocol
 
 from peffects.errors import LoopCancelled
 from peffects.loops import OnTick
@@ -35,7 +35,7 @@ class _Worker:
 
     __slots__ = ("done", "fraction", "index", "loop")
 
-    def __init__(self, loop: _RunningLoop) -> None:
+    def __init__(self, loop: RunningLoop) -> None:
         self.loop = loop
         self.index = -1
         self.done = 0
@@ -52,17 +52,31 @@ class _Worker:
             loop.tick()
 
 
-_worker: ContextVar[_Worker | None] = ContextVar("peffects_worker", default=None)
+class Share(Protocol):
+    """What one of a loop's workers has done: whole iterations, and of the running one."""
+
+    done: int
+    fraction: float
+
+
+class Reporting(Protocol):
+    """What `report` tells; there is one where an iteration runs."""
+
+    def report(self, fraction: float, /) -> None:
+        """So much of the running iteration is done."""
+
+
+running_worker: ContextVar[Reporting | None] = ContextVar("peffects_worker", default=None)
 
 
 def report(fraction: float) -> None:
     """Say how much of the running iteration is done (0 to 1); outside a loop this does nothing."""
-    worker = _worker.get()
+    worker = running_worker.get()
     if worker is not None:
         worker.report(fraction)
 
 
-class _RunningLoop:
+class RunningLoop:
     """A loop while it runs: results, the first failure in index order, progress."""
 
     def __init__(
@@ -82,7 +96,7 @@ class _RunningLoop:
         self.failure: BaseException | None = None
         self.limit = size
         self.cancelled = False
-        self.workers: list[_Worker] = []
+        self.workers: list[Share] = []
         self.started = time.monotonic()
         self._next_tick = self.started
         self._lock = threading.Lock()
@@ -91,7 +105,7 @@ class _RunningLoop:
         """Run these iterations in the calling thread, except those that cannot matter any more."""
         worker = _Worker(self)
         self.workers.append(worker)
-        token = _worker.set(worker)
+        token = running_worker.set(worker)
         iterate, results = self.iterate, self.results
         try:
             for i in indices:
@@ -103,15 +117,16 @@ class _RunningLoop:
                 except LoopCancelled:
                     continue  # `report` ended it: its result cannot matter any more
                 except Exception as error:
-                    self._failed(i, error)
+                    self.failed(i, error)
                 worker.fraction = 0.0
                 worker.done += 1
                 if self.ticks_inline:
                     self.tick()
         finally:
-            _worker.reset(token)
+            running_worker.reset(token)
 
-    def _failed(self, i: int, error: Exception) -> None:
+    def failed(self, i: int, error: BaseException) -> None:
+        """Iteration `i` failed; of several failures the first in index order counts."""
         error.add_note(f"in iteration {i} of the parallel for at {self.where()}")
         with self._lock:
             if i < self.limit:
@@ -133,6 +148,28 @@ class _RunningLoop:
         if self.on_tick is not None:
             self.tick(last=True)
         return self.results
+
+
+class ChunkPlan:
+    """Cuts the iterations into chunks, in index order, for whoever is free next."""
+
+    __slots__ = ("chunk", "next", "size", "workers")
+
+    def __init__(self, size: int, workers: int, chunk: int | None) -> None:
+        self.size = size
+        self.workers = workers
+        self.chunk = chunk
+        self.next = 0
+
+    def take(self, limit: int) -> range:
+        """The next chunk; empty when all iterations below `limit` are taken."""
+        first, end = self.next, min(self.size, limit)
+        if first >= end:
+            return range(0)
+        # A part of what is left for each worker: long ones first, short ones to fill the gaps.
+        length = self.chunk or max(1, (self.size - first) // (4 * self.workers))
+        self.next = min(first + length, self.size)
+        return range(first, self.next)
 
 
 class Executor(ABC):
@@ -165,7 +202,7 @@ class Serial(Executor):
         """Run the iterations one after the other."""
         if on_tick is None:
             return run_plainly(size, iterate, where)
-        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
+        loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
         loop.work(range(size))
         return loop.finish()
 
@@ -206,7 +243,7 @@ class Shuffled(Executor):
         """Run the iterations in an order drawn from the seed."""
         order = list(range(size))
         random.Random(self.seed).shuffle(order)
-        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
+        loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=True)
         loop.work(order)
         return loop.finish()
 
@@ -215,7 +252,10 @@ class Shuffled(Executor):
 
 
 class Threads(Executor):
-    """Runs chunks of iterations on threads, which take the next chunk when they are done."""
+    """Runs chunks of iterations on threads, which take the next chunk when they are done.
+
+    Without `chunk` the chunks get smaller towards the end, so that uneven iterations even out.
+    """
 
     def __init__(self, workers: int | None = None, chunk: int | None = None) -> None:
         self.workers = (os.cpu_count() or 1) if workers is None else workers
@@ -231,8 +271,8 @@ class Threads(Executor):
         on_tick: OnTick | None = None,
     ) -> list[Any]:
         """Run the iterations on threads; the calling thread waits, ticks, and hears Ctrl-C."""
-        loop = _RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
-        team = _Team(loop, self.chunk or max(1, size // (8 * self.workers)))
+        loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
+        team = _Team(loop, ChunkPlan(size, self.workers, self.chunk))
         team.start(min(self.workers, size))
         try:
             while not team.done.wait(_WAIT_S):
@@ -252,12 +292,11 @@ class Threads(Executor):
 class _Team:
     """The threads of one loop: daemons, since after Ctrl-C nobody waits for a long iteration."""
 
-    def __init__(self, loop: _RunningLoop, chunk: int) -> None:
+    def __init__(self, loop: RunningLoop, chunks: ChunkPlan) -> None:
         self.loop = loop
-        self.chunk = chunk
+        self.chunks = chunks
         self.done = threading.Event()
         self.broken: BaseException | None = None
-        self._next = 0
         self._running = 0
         self._lock = threading.Lock()
 
@@ -289,13 +328,12 @@ class _Team:
         loop = self.loop
         while not loop.cancelled:
             with self._lock:
-                first = self._next
-                self._next += self.chunk
-            if first >= min(loop.size, loop.limit):
+                indices = self.chunks.take(loop.limit)
+            if not indices:
                 return
-            yield from range(first, min(first + self.chunk, loop.size))
+            yield from indices
 
 
 def inside_a_loop() -> bool:
     """Whether the calling thread runs an iteration of an executor that counts them."""
-    return _worker.get() is not None
+    return running_worker.get() is not None

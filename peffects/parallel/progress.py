@@ -18,13 +18,14 @@ class ProgressBar:
     """Draws `[#####.....]  50%  5/10  1.2 s` at every tick."""
 
     def __init__(self, file: TextIO | None = None, *, label: str = "", force: bool = False) -> None:
-        self.file = sys.stderr if file is None else file
+        self.file = file  # none: whatever is stderr then, so that a bar can be pickled
         self.label = label
-        self.shown = force or self.file.isatty()
+        self.force = force
 
     def __call__(self, done: float, total: int, elapsed_s: float) -> None:
         """Draw the bar; the line ends when all is done."""
-        if not self.shown:
+        file = sys.stderr if self.file is None else self.file
+        if not (self.force or file.isatty()):
             return
         part = done / total if total else 1.0
         full = int(part * _WIDTH)
@@ -32,5 +33,5 @@ class ProgressBar:
         label = f"{self.label} " if self.label else ""
         end = "\n" if done >= total else ""
         count = f"{int(done)}/{total}  " if total != 1 else ""
-        self.file.write(f"\r{label}[{bar}] {part:4.0%}  {count}{elapsed_s:.1f} s{end}")
-        self.file.flush()
+        file.write(f"\r{label}[{bar}] {part:4.0%}  {count}{elapsed_s:.1f} s{end}")
+        file.flush()

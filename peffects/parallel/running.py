@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peffects.debugging import debugging
 from peffects.effects import Eff, Par, check_computation, check_performed
-from peffects.loops import LoopRunner, OnTick, ParFor
+from peffects.loops import OnTick, ParFor
 from peffects.machine import Machine
 from peffects.parallel.executors import Executor, Serial, inside_a_loop, run_plainly
+from peffects.places import strip_internal
 from peffects.source import SrcInfo
 
 __all__ = ["run", "use_executor"]
@@ -40,17 +41,29 @@ def use_executor(executor: Executor, on_tick: OnTick | None = None) -> Iterator[
         _chosen.reset(token)
 
 
-def loop_runner(executor: Executor, on_tick: OnTick | None) -> LoopRunner:
-    """The loop runner that gives loops without handlers to `executor`."""
+class ExecutorRunner:
+    """The loop runner that gives loops without handlers to an executor.
 
-    def run_loop(
-        node: ParFor, iterate: Callable[[int], Any], where: Callable[[], SrcInfo]
+    It travels to worker processes with their iterations, where loops run plainly: so it leaves the
+    executor and the callback behind.
+    """
+
+    __slots__ = ("executor", "on_tick")
+
+    def __init__(self, executor: Executor, on_tick: OnTick | None = None) -> None:
+        self.executor = executor
+        self.on_tick = on_tick
+
+    def __call__(
+        self, node: ParFor, iterate: Callable[[int], Any], where: Callable[[], SrcInfo]
     ) -> list[Any]:
+        """Run a loop; one inside an iteration on the same thread."""
         if inside_a_loop():
             return run_plainly(len(node.n), iterate, where)
-        return executor.execute(len(node.n), iterate, where, node.on_tick or on_tick)
+        return self.executor.execute(len(node.n), iterate, where, node.on_tick or self.on_tick)
 
-    return run_loop
+    def __reduce__(self) -> tuple[object, ...]:
+        return ExecutorRunner, (Serial(),)
 
 
 if MYPY:
@@ -71,7 +84,11 @@ else:
         """Perform computation `c`, all of whose effects are handled, and give its result."""
         check_computation(c, "run")
         chosen, chosen_tick = _chosen.get()
-        runner = loop_runner(executor or chosen, on_tick or chosen_tick)
-        result = Machine(runner, debugging()).run(c)
+        runner = ExecutorRunner(executor or chosen, on_tick or chosen_tick)
+        try:
+            result = Machine(runner, debugging()).run(c)
+        except BaseException as error:
+            strip_internal(error, None)
+            raise
         check_performed(result, "`run`")
         return result

@@ -214,7 +214,9 @@ def test_a_failure_ends_later_iterations_at_their_next_report() -> None:
     assert cancelled.is_set()
 
 
-@pytest.mark.parametrize("executor", ["Serial()", "Shuffled()", "Threads(3, chunk=1)"])
+@pytest.mark.parametrize(
+    "executor", ["Serial()", "Shuffled()", "Threads(3, chunk=1)", "Processes(2, chunk=1)"]
+)
 def test_ctrl_c_returns_within_half_a_second(executor: str) -> None:
     program = textwrap.dedent(
         f"""
@@ -222,7 +224,8 @@ def test_ctrl_c_returns_within_half_a_second(executor: str) -> None:
         from peffects.parallel import *
 
         def body(i):
-            print("started", flush=True)
+            sys.stdout.write("started\\n")
+            sys.stdout.flush()
             time.sleep(20)
 
         try:
