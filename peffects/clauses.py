@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeVar
 
+from peffects.awaiting import awaiting
 from peffects.effects import Effect, Operation, operations_of
 from peffects.errors import HandlerDefinitionError
 from peffects.source import SrcInfo, caller, of_code
@@ -120,6 +121,15 @@ def _clause(cls: type, operation: type[Operation[Any, Any]], value: object) -> C
     function = bare(value)
     count = _positional_parameters(function)
     kind = getattr(function, "_pe_kind", None)
+    if inspect.iscoroutinefunction(function):
+        if count == 3:
+            raise HandlerDefinitionError(
+                f"clause `{operation._clause}` of handler `{cls.__name__}` is `async def` and takes"
+                " `k`, which only a generator can resume.",
+                at=of_code(function.__code__),
+                fix="Write `def` and wait with `yield from await_(...)`.",
+            )
+        function = awaiting(function)
     is_generator = inspect.isgeneratorfunction(function)
     wanted = {FINAL: (2,), MULTI: (3,), None: (2, 3)}[kind]
     if count not in wanted:

@@ -8,8 +8,9 @@ outside its handler.  The machine is given a loop runner and knows no executor. 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from types import GeneratorType
+from types import GeneratorType, TracebackType
 from typing import Any, Final
 
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
@@ -68,11 +69,14 @@ class Machine(Stack):
 
     def run(self, computation: Any) -> Any:
         """Perform `computation` to its end; what resumptions still hold is unwound then."""
+        self._start(computation)
+        return self._finish()
+
+    def _start(self, computation: Any) -> None:
         try:
             self._enter(computation)
         except BaseException as error:
             self._fail(error)
-        return self._finish()
 
     def run_from(self, gen: Gen, yielded: Any) -> Any:
         """Run a generator that was started already, and yielded this, to its end."""
@@ -86,7 +90,11 @@ class Machine(Stack):
     def _finish(self) -> Any:
         self._drive()
         if self.live:
-            self._unwind_the_rest()
+            for _ in self._leftovers():
+                self._drive()
+        return self._ended()
+
+    def _ended(self) -> Any:
         self.finished = True
         if self.resources is not None:
             self._close_resources(self.resources)
@@ -137,8 +145,8 @@ class Machine(Stack):
             except BaseException as error:
                 failure = error
 
-    def _unwind_the_rest(self) -> None:
-        """At the end: unwind what resumptions that nobody resumed still hold, newest first."""
+    def _leftovers(self) -> Iterator[None]:
+        """At the end: what resumptions that nobody resumed still hold, newest first, to unwind."""
         failure, result = self.failure, getattr(self, "result", None)
         while self.live:
             k, _ = self.live.popitem()
@@ -149,7 +157,7 @@ class Machine(Stack):
             self.gen = self.log = self.frames = self.failure = None
             self.mark, self.done = TOP, False
             self._drop(k, None, None)
-            self._drive()
+            yield
             failure = failure or self.failure
         self.failure, self.result = failure, result
 
@@ -192,8 +200,7 @@ class Machine(Stack):
                         if sent is None:
                             sent = NONE
                         if log is not None:
-                            kept = fingerprinted(sent) if self.debug else sent
-                            log = ((log, item), kept)
+                            log = ((log, item), fingerprinted(sent) if self.debug else sent)
                         continue
                 elif tag is CALL:
                     item = yielded[1]
@@ -213,16 +220,21 @@ class Machine(Stack):
                 self.gen, self.log, self.frames = gen, log, frames
                 return tag, yielded[1]
         except BaseException as error:
-            failure = error
-            if isinstance(failure, ValueError) and gen.gi_running:
-                failure = running_elsewhere(gen)
-            strip_internal(failure, known)
             self.gen, self.log, self.frames = gen, log, frames
-            if gen.gi_frame is None:
-                self.gen = self.log = None
-            elif log is not None:
-                self.log = ((log, item), Raised(failure))
-            return _RAISED, failure
+            return _RAISED, self._raised_by(gen, item, error, known)
+
+    def _raised_by(
+        self, gen: Any, item: Any, failure: BaseException, known: TracebackType | None
+    ) -> BaseException:
+        """Note that `gen`, or what it asked for, raised; the failure as the user is to see it."""
+        if isinstance(failure, ValueError) and gen.gi_running:
+            failure = running_elsewhere(gen)
+        strip_internal(failure, known)
+        if gen.gi_frame is None:
+            self.gen = self.log = None
+        elif self.log is not None:
+            self.log = ((self.log, item), Raised(failure))
+        return failure
 
     def _answering(self, op: Operation[Any, Any], evidence: Evidence) -> Any:
         """The answering clause for `op` with its marker, if it has one; remembered."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from peffects.awaiting import Await
 from peffects.effects import Computation, Operation, is_computation, operation_name
 from peffects.errors import (
+    AwaitError,
     MissingYieldFromError,
     NotReplayable,
     PeffectsError,
@@ -30,9 +32,16 @@ __all__: list[str] = []
 
 def unhandled(
     op: Operation[Any, Any], owner: HandlerMarker | None, mark: Marker, place: SrcInfo
-) -> UnhandledEffectError:
+) -> UnhandledEffectError | AwaitError:
     """No handler in scope for `op`, or (`owner`) one that lacks its clause."""
     effect, name = op._effect, operation_name(op)
+    if isinstance(op, Await):
+        return AwaitError(
+            "`await_` was performed under `run`, which cannot wait.",
+            at=place,
+            fix="Inside a coroutine write `await run_async(program())`, outside"
+            " `asyncio.run(run_async(program()))`; in a test handle `Async`.",
+        )
     if owner is not None:
         handler = type(owner.handler).__name__
         return UnhandledEffectError(

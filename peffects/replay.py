@@ -14,6 +14,7 @@ from collections.abc import Collection
 from types import GeneratorType
 from typing import Any
 
+from peffects.awaiting import Await
 from peffects.debugging import Fingerprinted
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
@@ -112,6 +113,8 @@ def rebuild(log: Log, mark: Marker) -> Gen:
                 raise _divergence(gen, expected, repr(found))
             if isinstance(found, Resume | Drop):
                 _mark_used(found.resumption)
+            elif isinstance(found, Await):
+                found.forget()
         if position + 1 < len(entries):
             answer = entries[position + 1]
             if answer.__class__ is Fingerprinted:

@@ -32,6 +32,7 @@ LATE_IMPORTS = {
 # Where everything may be caught, and why.
 CATCH_ALLS: dict[str, str] = {
     "peffects/parallel/executors.py": "an iteration's exception is noted, raised in index order",
+    "peffects/parallel/tasks.py": "an iteration's exception is noted, raised in index order",
 }
 
 PRIVATE = re.compile(

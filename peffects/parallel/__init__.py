@@ -23,6 +23,7 @@ from peffects.parallel.processes import Processes
 from peffects.parallel.progress import ProgressBar
 from peffects.parallel.running import run, use_executor
 from peffects.parallel.table import Table
+from peffects.parallel.tasks import run_async
 
 __all__ = [
     "ADD",
@@ -52,6 +53,7 @@ __all__ = [
     "pfor",
     "report",
     "run",
+    "run_async",
     "tuple_of",
     "use_executor",
 ]

@@ -30,7 +30,7 @@ _GRACE_S = 0.25
 """After Ctrl-C, how long to wait for iterations that are about to end."""
 
 
-class _Worker:
+class Worker:
     """One thread's share of a running loop."""
 
     __slots__ = ("done", "fraction", "index", "loop")
@@ -42,6 +42,7 @@ class _Worker:
         self.fraction = 0.0
 
     def report(self, fraction: float) -> None:
+        """So much of the running iteration is done; ends it if it cannot matter any more."""
         loop = self.loop
         if loop.cancelled or self.index > loop.limit:
             raise LoopCancelled(
@@ -103,7 +104,7 @@ class RunningLoop:
 
     def work(self, indices: Iterable[int]) -> None:
         """Run these iterations in the calling thread, except those that cannot matter any more."""
-        worker = _Worker(self)
+        worker = Worker(self)
         self.workers.append(worker)
         token = running_worker.set(worker)
         iterate, results = self.iterate, self.results
