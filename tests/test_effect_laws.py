@@ -33,15 +33,9 @@ from peffects.handlers import (
 )
 from peffects.handling import handle
 from peffects.parallel import (
-    ADD,
-    ALL,
-    ANY,
-    CONCATENATE,
     JOIN,
-    MULTIPLY,
     Executor,
     Fin,
-    Monoid,
     Serial,
     Shuffled,
     Threads,
@@ -283,27 +277,3 @@ def test_draws_are_a_function_of_seed_and_place(program: Program, seed: int) -> 
     )
     swapped = run(handle(prng(seed), handle(accumulate(JOIN), perform(program))))
     assert swapped == (log, values)
-
-
-# --- monoids -------------------------------------------------------------------------------------
-
-ints = st.integers(-100, 100)
-MONOIDS: dict[str, tuple[Monoid[Any], st.SearchStrategy[Any]]] = {
-    "ADD": (ADD, ints),
-    "MULTIPLY": (MULTIPLY, ints),
-    "ALL": (ALL, st.booleans()),
-    "ANY": (ANY, st.booleans()),
-    "JOIN": (JOIN, st.text(max_size=3)),
-    "CONCATENATE": (CONCATENATE, st.lists(ints, max_size=3).map(tuple)),
-}
-
-
-@pytest.mark.parametrize(("monoid", "elements"), MONOIDS.values(), ids=MONOIDS.keys())
-@given(st.data())
-def test_monoid_laws(
-    monoid: Monoid[Any], elements: st.SearchStrategy[Any], data: st.DataObject
-) -> None:
-    x, y, z = (data.draw(elements) for _ in range(3))
-    combine = monoid.combine
-    assert combine(monoid.empty, x) == x == combine(x, monoid.empty)
-    assert combine(combine(x, y), z) == combine(x, combine(y, z))

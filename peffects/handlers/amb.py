@@ -133,7 +133,7 @@ class all_worlds(ParHandler[Amb]):
         """Run the rest for each option."""
         results: list[Any] = []
         for option in op.options:
-            results = results + (yield from k(option))
+            results += yield from k(option)
         return results
 
     @final
@@ -146,7 +146,7 @@ class all_worlds(ParHandler[Amb]):
         answers = yield from loop()
         results: list[Any] = []
         for choice in itertools.product(*answers):
-            results = results + (yield from k(list(choice)))
+            results += yield from k(list(choice))
         return results
 
 
@@ -222,7 +222,7 @@ class first_worlds(ParHandler[Amb]):
         results: list[Any] = []
         for choice in choices:
             found = yield from k(choice)
-            results = results + found
+            results += found
             self.missing = self.missing - len(found)  # the next `k` resumes with a fork of this
             if self.missing <= 0:
                 break
@@ -254,7 +254,7 @@ class weighted_worlds(ParHandler[Amb]):
         for option, weight in zip(op.options, weights, strict=True):
             if weight != 0:
                 self.weight = before * weight
-                results = results + (yield from k(option))
+                results += yield from k(option)
         return results
 
     @final
@@ -269,7 +269,7 @@ class weighted_worlds(ParHandler[Amb]):
         results: list[Any] = []
         for choice in itertools.product(*answers):
             self.weight = before * math.prod(weight for _, weight in choice)
-            results = results + (yield from k([value for value, _ in choice]))
+            results += yield from k([value for value, _ in choice])
         return results
 
 

@@ -8,6 +8,7 @@ outside keeps what the failed scope did.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Never, TypeVar
 
@@ -15,6 +16,7 @@ from peffects.effects import Eff, effectful, is_computation
 from peffects.handlers.throw import Ok, Throw, collect_errors, weak_exceptions
 from peffects.handling import handle
 from peffects.scopes import restore_states, states_up_to
+from peffects.source import SrcInfo
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
@@ -80,20 +82,15 @@ elif TYPE_CHECKING:
 
 else:
 
-    @effectful
     def catch(c, on_error, /, *, at=Throw):
         """Run `c`; if it throws, put the handlers between back, and run `on_error(error)`.
 
         Needs a handler of `Throw` around it: "between" are the handlers inside that one.
         `on_error` gives a computation or a value.
         """
-        before = yield from states_up_to(at, "catch")
-        answer = yield from handle(weak_exceptions(at=at), c)
-        if isinstance(answer, Ok):
-            return answer.value
-        yield from restore_states(at, "catch", before)
-        instead = on_error(answer.error)
-        return (yield from instead) if is_computation(instead) else instead
+        frame = sys._getframe(1)
+        place = SrcInfo(frame.f_code.co_filename, frame.f_lineno, 0, frame.f_code.co_name)
+        return _catching(c, on_error, at, place)
 
     @effectful
     def raise_errors(c, /, *, catch=(), message="errors were thrown", at=Throw):
@@ -106,6 +103,19 @@ else:
         if isinstance(answer, Ok):
             return answer.value
         raise BaseExceptionGroup(message, [_exception(error) for error in answer.error])
+
+
+@effectful
+def _catching(
+    c: Any, on_error: Callable[[Any], Any], at: type[Throw[Any]], place: SrcInfo
+) -> Eff[Any, Any]:
+    before = yield from states_up_to(at, "catch", place)
+    answer = yield from handle(weak_exceptions(at=at), c)
+    if isinstance(answer, Ok):
+        return answer.value
+    yield from restore_states(at, "catch", place, before)
+    instead = on_error(answer.error)
+    return (yield from instead) if is_computation(instead) else instead
 
 
 def _exception(error: object) -> BaseException:

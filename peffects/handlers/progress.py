@@ -75,7 +75,8 @@ class progress_bar(ParHandler[Progress]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Let the executor draw the bar while the loop runs."""
         bar = None if self._in_a_loop else self._bar
-        values = yield from loop(lambda i: self._with(_in_a_loop=True), on_tick=bar)
+        inside = self._with(_in_a_loop=True)
+        values = yield from loop(lambda i: inside, on_tick=bar)
         return (yield from k(values))
 
 
