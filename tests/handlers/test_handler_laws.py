@@ -8,7 +8,7 @@ table says why not.  Where a loop means what the sequential loop means, the tabl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import add
@@ -61,7 +61,17 @@ from peffects.handlers import (
     weighted_worlds,
 )
 from peffects.handling import Handler, handle
-from peffects.parallel import JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
+from peffects.parallel import (
+    JOIN,
+    Executor,
+    Fin,
+    Processes,
+    Serial,
+    Shuffled,
+    Threads,
+    pfor,
+    run,
+)
 
 Program = tuple[Any, ...]
 EXECUTORS: list[Executor] = [Serial(), Shuffled(1), Shuffled(7), Threads(2, chunk=1)]
@@ -234,6 +244,20 @@ def test_the_other_handlers_differ_from_the_sequential_loop(name: str) -> None:
     row = ROWS[name]
     program = ("par", [("do", 1), ("do", 1), ("do", 0)])
     assert answer(row, program) != answer(row, sequential(program))
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    pytest.importorskip("cloudpickle", reason="an optional extra")
+    with Processes(2) as executor:
+        yield executor
+
+
+@every_handler
+def test_processes_change_nothing(row: Row, processes: Processes) -> None:
+    """Handlers travel to the workers, and suspended worlds with them."""
+    program = ("par", [("do", number) for number in range(len(row.leaves))])
+    assert answer(row, program, processes) == answer(row, program)
 
 
 # --- laws of operations --------------------------------------------------------------------------
