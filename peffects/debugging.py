@@ -1,6 +1,6 @@
 """Debug mode: checks that cost too much to be always on.
 
-`with debug():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what each
+`with debug_checks():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what each
 logged answer looked like, so that one which was changed since is an error instead of a world that
 sees the change of another; and warn when a clause forgets a `k` whose frames have a `finally` to
 run.  Layer 1.
@@ -19,7 +19,7 @@ from typing import Any
 from peffects.errors import AnswerMutated
 from peffects.source import SrcInfo
 
-__all__ = ["debug"]
+__all__ = ["debug_checks"]
 
 _debugging: ContextVar[bool] = ContextVar(
     "peffects_debug", default=os.environ.get("PEFFECTS_DEBUG", "") not in ("", "0")
@@ -30,7 +30,7 @@ _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, ValueError, Rec
 
 
 @contextmanager
-def debug(on: bool = True) -> Iterator[None]:
+def debug_checks(on: bool = True) -> Iterator[None]:
     """Every `run` that starts inside checks more, and is slower."""
     token = _debugging.set(on)
     try:

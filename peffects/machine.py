@@ -78,6 +78,27 @@ class Machine(Stack):
         except BaseException as error:
             self._fail(error)
 
+    def perform(self, computation: Any) -> Any:
+        """Perform `computation` in a run that goes on: what it leaves can be resumed later."""
+        self.gen = self.log = self.frames = self.failure = None
+        self.mark, self.done = TOP, False
+        self._start(computation)
+        self._drive()
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+    def close(self) -> None:
+        """End a run that `perform` went on with: unwind what is left."""
+        raised = self.failure
+        for _ in self._leftovers():
+            self._drive()
+        self.finished = True
+        if self.resources is not None:
+            self._close_resources(self.resources)
+        if self.failure is not None and self.failure is not raised:
+            raise self.failure
+
     def run_from(self, gen: Gen, yielded: Any) -> Any:
         """Run a generator that was started already, and yielded this, to its end."""
         self.gen = gen

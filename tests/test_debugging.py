@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from peffects.clauses import final, multi
-from peffects.debugging import debug, debugging
+from peffects.debugging import debug_checks, debugging
 from peffects.effects import Effect, Operation, effectful
 from peffects.errors import AnswerMutated, UnresumedResumption
 from peffects.handlers import all_worlds, amb, get, run_state, weak_exceptions
@@ -72,7 +72,7 @@ def test_a_changed_answer_is_found_when_its_frame_is_rebuilt(inner_first: bool) 
             return handle(all_worlds(), handle(run_state([]), changes_an_answer(change)))
         return handle(run_state([]), handle(all_worlds(), changes_an_answer(change)))
 
-    with debug():
+    with debug_checks():
         run(program(False))
         with pytest.raises(AnswerMutated, match=r"answer to Get\(\) was changed") as caught:
             run(program(True))
@@ -93,9 +93,9 @@ def test_changed_answers_of_calls_and_iterations_are_found_too() -> None:
         yield from amb([3])
         return xs
 
-    with debug(), pytest.raises(AnswerMutated, match=r"<makes\(\), not performed>"):
+    with debug_checks(), pytest.raises(AnswerMutated, match=r"<makes\(\), not performed>"):
         run(handle(all_worlds(), program()))
-    with debug(), pytest.raises(AnswerMutated):
+    with debug_checks(), pytest.raises(AnswerMutated):
         run(pfor(Fin(2), lambda i: handle(all_worlds(), program())), executor=Threads(2))
 
 
@@ -106,7 +106,7 @@ def test_an_answer_without_bytes_is_left_alone() -> None:
         n: int = yield from amb([1, 2])
         return f(n)
 
-    with debug():
+    with debug_checks():
         under = handle(run_state(lambda n: n + 1), handle(all_worlds(), program()))
         assert run(cast(Any, under))[1] == [2, 3]
 
@@ -143,7 +143,10 @@ def keeps_k() -> Any:
     ],
 )
 def test_a_forgotten_resumption_with_a_finally_is_warned_about(program: Any, answer: str) -> None:
-    with debug(), pytest.warns(UnresumedResumption, match=r"nobody resumed `Question`") as caught:
+    with (
+        debug_checks(),
+        pytest.warns(UnresumedResumption, match=r"nobody resumed `Question`") as caught,
+    ):
         assert run(program()) == answer
     [warning] = [str(w.message) for w in caught]
     assert "test_debugging.py" in warning
@@ -164,7 +167,7 @@ def test_a_forgotten_resumption_with_a_finally_is_warned_about(program: Any, ans
 def test_what_is_meant_or_makes_no_difference_is_not_warned_about(
     program: Any, answer: str
 ) -> None:
-    with debug(), warnings.catch_warnings():
+    with debug_checks(), warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run(program()) == answer
 
@@ -177,7 +180,7 @@ def test_a_loop_that_threw_is_not_warned_about() -> None:
         finally:
             pass
 
-    with debug(), warnings.catch_warnings():
+    with debug_checks(), warnings.catch_warnings():
         warnings.simplefilter("error")
         run(handle(weak_exceptions(), program()))
 
@@ -192,8 +195,8 @@ def test_the_environment_turns_it_on(value: str, expected: str) -> None:
 
 def test_debug_ends_with_its_block_and_can_be_turned_off_inside() -> None:
     before = debugging()
-    with debug():
+    with debug_checks():
         assert debugging()
-        with debug(False):
+        with debug_checks(False):
             assert not debugging()
     assert debugging() == before
