@@ -14,7 +14,7 @@ from peffects.clauses import final, multi
 from peffects.effects import Effect, Operation, effectful
 from peffects.handlers import get, put, run_state
 from peffects.handling import Handler, handle
-from peffects.parallel import run
+from peffects.parallel import Executor, Serial, Shuffled, Threads, pfor, run
 from peffects.resumption import Resumption
 
 
@@ -458,3 +458,52 @@ def primes(i: int, n: int, total: int) -> Any:
 @pytest.mark.parametrize(("n", "expected"), [(10, 17), (100, 1060), (1000, 76127)])
 def test_handler_sieve(n: int, expected: int) -> None:
     assert run(handle(every_number(), primes(2, n, 0))) == expected
+
+
+# --- the same searches with a parallel loop over the first choice --------------------------------
+
+
+@effectful
+def place_after(first: int, size: int) -> Any:
+    rows: tuple[int, ...] = (first,)
+    while len(rows) < size:
+        queen: int = yield from Pick(size)
+        if not safe(queen, rows):
+            yield from Fail()
+        rows = (queen, *rows)
+    return 1
+
+
+@pytest.mark.parametrize("executor", [Serial(), Shuffled(1), Threads(2, chunk=1)], ids=repr)
+@pytest.mark.parametrize(("n", "expected"), [(5, 10), (6, 4), (7, 40)])
+def test_nqueens_from_every_first_queen(executor: Executor, n: int, expected: int) -> None:
+    @effectful
+    def program() -> Any:
+        return sum(
+            (
+                yield from pfor(
+                    range(1, n + 1), lambda q: handle(counts_solutions(), place_after(q, n))
+                )
+            )
+        )
+
+    assert run(program(), executor=executor) == expected
+
+
+@effectful
+def triple_from(i: int, total: int) -> Any:
+    j: int = yield from choice(i - 1)
+    k: int = yield from choice(j - 1)
+    if i + j + k != total:
+        yield from GiveUp()
+    return (53 * i + 2809 * j + 148877 * k) % 1_000_000_007
+
+
+@pytest.mark.parametrize("executor", [Serial(), Shuffled(1), Threads(2, chunk=1)], ids=repr)
+def test_triples_from_every_first_number(executor: Executor) -> None:
+    @effectful
+    def body(i: int) -> Any:
+        return (yield from handle(sums_worlds(), handle(nothing(), triple_from(i, 30))))
+
+    found = run(pfor(range(1, 31), body), executor=executor)
+    assert sum(found) % 1_000_000_007 == 33527270

@@ -27,6 +27,7 @@ from peffects.handlers import (
     amb,
     ask,
     bits,
+    catch,
     choice,
     collect_errors,
     combine_errors,
@@ -280,6 +281,21 @@ EQUATIONS: dict[str, tuple[Callable[[], Handler[Any, Any]], Any, Any]] = {
     "nothing comes after a throw": (
         weak_exceptions,
         lambda x, y: in_turn(throw(x), throw(y)),
+        lambda x, y: throw(x),
+    ),
+    "catch leaves a result alone": (
+        weak_exceptions,
+        lambda x, y: catch(pure(x), throw),
+        lambda x, y: pure(x),
+    ),
+    "catch gives the error to its handler": (
+        weak_exceptions,
+        lambda x, y: catch(in_turn(throw(x), pure(y)), lambda error: pure(error + y)),
+        lambda x, y: pure(x + y),
+    ),
+    "catch and throw again is nothing": (
+        weak_exceptions,
+        lambda x, y: catch(throw(x), throw),
         lambda x, y: throw(x),
     ),
     "nothing comes after a failure": (

@@ -9,21 +9,27 @@ import pytest
 from peffects.effects import effectful
 from peffects.errors import UnhandledEffectError
 from peffects.handlers import (
+    Accum,
     Err,
     Ok,
+    State,
     Throw,
     Thrown,
     accum,
     accumulate,
+    all_worlds,
+    amb,
     attempt,
     catch,
     collect_errors,
     combine_errors,
     raise_errors,
+    run_state,
     throw,
     weak_exceptions,
 )
-from peffects.handling import handle
+from peffects.handling import Handler, handle
+from peffects.masking import mask
 from peffects.parallel import JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 EXECUTORS: list[Executor] = [Serial(), Shuffled(3), Threads(2, chunk=1)]
@@ -170,3 +176,62 @@ def test_catch_around_a_loop_rolls_back_what_its_iterations_told() -> None:
         outside = handle(accumulate(JOIN), handle(weak_exceptions(), program()))
         assert run(inside, executor=executor) == Ok(("az", "e1"))
         assert run(outside, executor=executor) == ("a01z", Ok("e1"))
+
+
+class Count(State[int]): ...
+
+
+@effectful
+def count_and_choose() -> Any:
+    yield from Count.put((yield from Count.get()) + 1)
+    coin: str = yield from amb("HT")
+    if coin == "T":
+        yield from throw("tails")
+    return coin
+
+
+def test_catch_inside_of_worlds_is_each_world_s_own() -> None:
+    """Whatever the order: the scope ends once in each world, and rolls back that world alone."""
+    scope = catch(count_and_choose(), lambda error: error)
+    inside = handle(all_worlds(), handle(run_state(0, at=Count), scope))
+    assert run(handle(weak_exceptions(), inside)) == Ok([(1, "H"), (0, "tails")])
+    around = handle(weak_exceptions(), handle(run_state(0, at=Count), scope))
+    assert run(handle(all_worlds(), around)) == [Ok((1, "H")), Ok((0, "tails"))]
+
+
+def test_a_clause_may_catch_and_rolls_back_handlers_further_out_only() -> None:
+    class careful(Handler[Accum[str]]):
+        def __init__(self) -> None:
+            self.told = 0
+
+        def ret(self, x: Any) -> Any:
+            return self.told, x
+
+        def accum(self, op: Any) -> Any:
+            self.told = self.told + 1
+            yield from catch(count_then_throw(), lambda error: None)
+
+    @effectful
+    def program() -> Any:
+        yield from accum("a")
+        yield from accum("b")
+        return (yield from Count.get())
+
+    inner = handle(run_state(5, at=Count), handle(careful(), program()))
+    assert run(handle(weak_exceptions(), inner)) == Ok((5, (2, 5)))
+
+
+@effectful
+def count_then_throw() -> Any:
+    yield from Count.put(0)
+    yield from throw("no")
+
+
+def test_a_masked_handler_is_not_the_one_that_catch_belongs_to() -> None:
+    """The scope belongs to the outer handler, so the state between the two is rolled back."""
+    scope = mask(Throw, catch(count_then_throw(), lambda error: "caught"))
+    between = handle(run_state(7, at=Count), handle(weak_exceptions(), scope))
+    assert run(handle(weak_exceptions(), between)) == Ok((7, Ok("caught")))
+    unmasked = catch(count_then_throw(), lambda error: "caught")
+    between = handle(run_state(7, at=Count), handle(weak_exceptions(), unmasked))
+    assert run(handle(weak_exceptions(), between)) == Ok((0, Ok("caught")))
