@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from peffects.differentiate.accumulations import Recorded, recorded, refuse_rows
+from peffects.differentiate.counted import counted
 from peffects.differentiate.linearize_rules import Tangent, linearize_rules
 from peffects.differentiate.residuals import Slice, slice_for
 from peffects.errors import NotDifferentiableError
@@ -278,15 +279,17 @@ class _Linearizer:
         return b.block(*results), inner.tangents
 
     def while_loop(self, binding: Binding, loop: While) -> None:
-        if any(has_tangent(carry.type) for carry in loop.carries):
-            raise NotDifferentiableError(
-                "the derivative of a `while` loop was asked for; how often it runs is known only "
-                "when it ends, so its steps cannot be saved and run back.",
-                at=binding.src,
-                fix="Bound it: `for _ in range(most):` with a carried value; or take it out of "
-                "the derivative with `pe.stop_gradient`.",
-            )
-        self.keep(binding)
+        """A loop of unknown length: its rounds are counted first, and then run as a fold."""
+        if not any(has_tangent(carry.type) for carry in loop.carries):
+            writes = accumulated_refs(Block((binding,), ()))
+            if not any(ref in self.env for ref in writes):
+                self.keep(binding)
+                return
+        before, fold = counted(binding, loop)
+        for extra in before:
+            self.keep(extra)
+        assert isinstance(fold.expr, Fold)
+        self.fold(fold, fold.expr)
 
     # --- branches --------------------------------------------------------------------------------
 

@@ -97,11 +97,12 @@ class UnsupportedSyntaxError(PeffectsError, SyntaxError):
 
     Wrong:
 
-        for k in range(n):
-            if x[k] > limit:
-                break                  # leaves a loop under a condition on a value
+        for i in pe.par(x):
+            if x[i] > limit:
+                break                  # iterations of a parallel loop have no order
 
-    Right: a `while` loop with the condition, or a local that says that there is nothing more to do.
+    Right: `for k in range(n)`, whose rounds follow each other and which may `break`, `continue` and
+    `return`; or a reduction over all iterations, such as `pe.any(lambda i: x[i] > limit)`.
     """
 
     code = "PE206"

@@ -33,11 +33,13 @@ from peffects.staging.callees import REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
+from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import sequential
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Trace, current, here
+from peffects.staging.values import UNSET
 from peffects.staging.writes import Writes, inputs_of
 
 __all__ = ["Hooks", "resolve"]
@@ -59,6 +61,7 @@ class Hooks(Writes):
         self.freevars = frozenset(function.__code__.co_freevars)
         self.slice = builtins.slice
         self.locals = builtins.locals
+        self.unset = UNSET
 
     # --- reads -----------------------------------------------------------------------------------
 
@@ -141,17 +144,23 @@ class Hooks(Writes):
         return Branch(trace, condition, names, frame)
 
     def loop(
-        self, iterable: object, names: Names, targets: Names, frame: Frame
+        self,
+        iterable: object,
+        names: Names,
+        targets: Names,
+        frame: Frame,
+        stop: tuple[str, str, int] | tuple[()],
     ) -> StaticLoop | ParLoop | FoldLoop:
-        """The start of a `for`."""
+        """The start of a `for`; `stop` says how it is left early."""
+        leave = Stop(*stop) if stop else None
         trace = current()
         if trace is None:
             return StaticLoop(cast(list[object], iterable))
         if isinstance(iterable, ParallelLoop):
-            return ParLoop(trace, iterable, names, targets, frame)
+            return ParLoop(trace, iterable, names, targets, frame, leave)
         found = sequential(iterable)
         if found is not None:
-            return FoldLoop(trace, found, names, targets, frame)
+            return FoldLoop(trace, found, names, targets, frame, leave)
         inputs = inputs_of(trace)
         if isinstance(iterable, list | tuple) and inputs.is_known(iterable):
             return StaticLoop(inputs.elements(iterable))

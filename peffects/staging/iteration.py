@@ -15,29 +15,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
-from peffects.errors import DataRaceError, InternalError, MergeError
+from peffects.errors import DataRaceError, InternalError, MergeError, UnsupportedSyntaxError
 from peffects.ir.rename import substitute
 from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
-from peffects.staging.accumulators import AccumulatorTracer
+from peffects.source import SrcInfo
 from peffects.staging.branches import Frame, Names
+from peffects.staging.early_exit import until
+from peffects.staging.jumps import Stop
 from peffects.staging.loops import bind_index
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import SequentialLoop
 from peffects.staging.scalars import is_symbolic, to_bool
 from peffects.staging.trace import Kind, Scope, Trace, here
-from peffects.staging.trees import flatten
 from peffects.staging.values import (
+    UNSET,
     Fixed,
-    LeafType,
     Missing,
     Tree,
     atoms_of,
     distribute,
     join_trees,
-    leaf_type,
     settle,
     size_is_outside,
     take,
+    tree_of,
     types_of,
 )
 
@@ -57,6 +58,10 @@ class StaticLoop:
     def __iter__(self) -> Iterator[object]:
         return iter(self.items)
 
+    def is_over(self, stop: object) -> bool:
+        """Whether the body left the loop; a symbol that says so guards the next rounds."""
+        return not is_symbolic(stop) and bool(stop)
+
 
 class ParLoop:
     """`for i in pe.par(...)`."""
@@ -64,9 +69,15 @@ class ParLoop:
     traced: ClassVar[bool] = True
 
     def __init__(
-        self, trace: Trace, loop: ParallelLoop, names: Names, targets: Names, frame: Frame
+        self,
+        trace: Trace,
+        loop: ParallelLoop,
+        names: Names,
+        targets: Names,
+        frame: Frame,
+        stop: Stop | None,
     ) -> None:
-        self.trace, self.loop = trace, loop
+        self.trace, self.loop, self.stop = trace, loop, stop
         self.names, self.targets = names, targets
         self.src = here()
         self.start = take(names, frame)
@@ -82,6 +93,10 @@ class ParLoop:
         block = trace.close(scope)
         trace.emit(For(tuple(var for var, _ in pairs), block), (), self.src)
 
+    def is_over(self, stop: object) -> bool:
+        """Never: what is staged is one iteration."""
+        return False
+
     def enter(self) -> tuple[object, ...]:
         """The locals at the start of the body: as they are outside."""
         why = "it is assigned in each iteration of the parallel loop, and not before this place"
@@ -91,18 +106,25 @@ class ParLoop:
         )
 
     def leave(self, frame: Frame) -> None:
-        """Check that no local of the outside was assigned."""
+        """Check that no local of the outside was assigned, and no iteration ends the loop."""
+        if self.stop is not None and frame.get(self.stop.name) is not False:
+            raise UnsupportedSyntaxError(
+                f"`{self.stop.what}` leaves a parallel loop, whose iterations have no order.",
+                at=_at_line(self.stop.line),
+                fix="Use `range`, whose rounds follow each other; or reduce: `pe.any`, `pe.min`.",
+            )
         for name, line in self.names:
+            if self.stop is not None and name == self.stop.name:
+                continue
             before = self.start.get(name)
             if (
                 name in self.start
                 and not isinstance(before, Missing)
                 and frame.get(name) is not before
             ):
-                at = here()
                 raise DataRaceError(
                     f"the parallel loop assigns `{name}`, a local of the outside: a race.",
-                    at=type(at)(at.file, line, 0, at.function),
+                    at=_at_line(line),
                     fix=f"To add up, make `{name} = pe.accumulator()` and write `{name} += ...`; "
                     "for a loop whose iterations follow each other, use `range`.",
                 )
@@ -112,6 +134,12 @@ class ParLoop:
         why = "it is assigned inside a parallel loop only"
         values = [self.start.get(name, Missing(name, why, self.src)) for name, _ in self.names]
         return (*values, *(Missing(name, why, self.src) for name, _ in self.targets))
+
+
+def _at_line(line: int) -> SrcInfo:
+    """Another line of the function that is running."""
+    at = here()
+    return SrcInfo(at.file, line, 0, at.function)
 
 
 class _Carried:
@@ -139,7 +167,7 @@ class _Carried:
             self.hidden[name] = "it is assigned inside the loop, and not before this place"
             return
         value = self.start[name]
-        tree = carried_tree(value)
+        tree = tree_of(value)
         if isinstance(tree, str):
             self.hidden[name] = tree
         else:
@@ -171,18 +199,20 @@ class _Carried:
                 self.hidden[name] = joined
                 del self.trees[name]
                 changed = True
-            elif joined != tree and types_and_weakness(joined) != types_and_weakness(tree):
+            elif joined != tree and (
+                _is_unset(tree) or types_and_weakness(joined) != types_and_weakness(tree)
+            ):
                 self.trees[name] = joined
                 changed = True
         return changed
 
     def _with_types(self, tree: Tree, joined: Tree, scope: Scope) -> Tree | str:
         """The tree to carry: a leaf that the body leaves alone keeps its type."""
-        leaves = tuple(
-            old if isinstance(new, Fixed) else new
-            for old, new in zip(tree.leaves, joined.leaves, strict=True)
-        )
-        merged = Tree(tree.structure, leaves)
+        merged = joined
+        if tree.structure == joined.structure and not _is_unset(tree):
+            pairs = zip(tree.leaves, joined.leaves, strict=True)
+            leaves = tuple(old if isinstance(new, Fixed) else new for old, new in pairs)
+            merged = Tree(tree.structure, leaves)
         if not all(size_is_outside(t, scope) for t in types_of(merged)):
             return "it is a table whose size is computed inside the loop"
         return merged
@@ -221,7 +251,7 @@ class _Carried:
         for name, tree in self.trees.items():
             own = self.carries[place : place + len(types_of(tree))]
             place += len(own)
-            if all(carry in invariant for carry in own):
+            if self.start[name] is not UNSET and all(carry in invariant for carry in own):
                 self.results[name] = self.start[name]
 
     def value_after(self, name: str) -> object:
@@ -239,31 +269,29 @@ class _Carried:
         )
 
 
+def _is_unset(tree: Tree) -> bool:
+    return any(isinstance(leaf, Fixed) and leaf.value is UNSET for leaf in tree.leaves)
+
+
 def types_and_weakness(tree: Tree) -> list[object]:
     """The typed leaves, for comparison."""
     return [leaf for leaf in tree.leaves if not isinstance(leaf, Fixed)]
-
-
-def carried_tree(value: object) -> Tree | str:
-    """The types in which a loop carries `value`, or why it cannot."""
-    if isinstance(value, Missing):
-        return value.why
-    leaves, structure = flatten(value)
-    types: list[LeafType | Fixed] = []
-    for leaf in leaves:
-        known = None if isinstance(leaf, AccumulatorTracer) else leaf_type(leaf)
-        types.append(known if known is not None else Fixed(leaf))
-    return Tree(structure, tuple(types))
 
 
 class FoldLoop(_Carried):
     """A `for` over a `range`, or over the elements of tables, that becomes a fold."""
 
     def __init__(
-        self, trace: Trace, loop: SequentialLoop, names: Names, targets: Names, frame: Frame
+        self,
+        trace: Trace,
+        loop: SequentialLoop,
+        names: Names,
+        targets: Names,
+        frame: Frame,
+        stop: Stop | None,
     ) -> None:
         super().__init__(trace, names, frame)
-        self.loop, self.targets = loop, targets
+        self.loop, self.targets, self.stop = loop, targets, stop
 
     def __iter__(self) -> Iterator[object]:
         trace, loop = self.trace, self.loop
@@ -272,6 +300,8 @@ class FoldLoop(_Carried):
             scope = trace.open(Kind.SEQUENTIAL)
             binder, index = bind_index(loop.set, hint, scope, loop.exact)
             self.bind_carries(scope)
+            if self.stop is not None:
+                self.entry[self.stop.name] = False  # a round that begins was not stopped
             yield loop.value(index)
             ends = self.round_ends()
             trace.scope = scope
@@ -296,10 +326,29 @@ class FoldLoop(_Carried):
         carries = tuple(self.carries[k] for k in kept)
         starts = tuple(inits[k] for k in kept)
         fold = Fold(binder, self.loop.reverse, carries, starts, substitute(body, invariant))
-        outputs = trace.emit(fold, [carry.name for carry in carries], self.src)
+        stop = self._stop_carry(ends)
+        loop = fold if stop is None else until(fold, stop, self.src)
+        counter = () if stop is None else ("count",)
+        outputs = trace.emit(loop, (*counter, *(carry.name for carry in carries)), self.src)
+        outputs = outputs[len(outputs) - len(carries) :]
         last: dict[Var, Atom] = {carry: invariant.get(carry, carry) for carry in self.carries}
         last.update(zip(carries, outputs, strict=True))
         self.finish(last, invariant)
+
+    def _stop_carry(self, ends: Frame) -> Var | None:
+        """The carry that says that the loop is left; None if it never is."""
+        if self.stop is None or ends[self.stop.name] is False:
+            return None
+        place = 0
+        for name, tree in self.trees.items():
+            if name == self.stop.name:
+                break
+            place += len(types_of(tree))
+        return self.carries[place]
+
+    def is_over(self, stop: object) -> bool:
+        """Never: what is staged is one round."""
+        return False
 
     def after(self) -> tuple[object, ...]:
         """The locals after the loop."""

@@ -16,6 +16,7 @@ and exceptions work as ever:
                                          if c.traced: x, y = c.enter()
                                          A
                                          if c.traced: c.leave(_pe.locals())
+                                         if c.is_over(stop): break    # if A leaves the loop early
                                      else:
                                          if c.traced: x, y, i = c.after()
 
@@ -30,12 +31,12 @@ import copy
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
+from peffects.staging.jumps import stop_of, without_jumps
 from peffects.staging.sources import FunctionNode, Source
-from peffects.staging.syntax import assigned_names, bound_names, has_any, without_early_returns
+from peffects.staging.syntax import HOOKS, assigned_names, bound_names, has_any
 
 __all__ = ["HOOKS", "rewrite_function"]
 
-HOOKS = "_pe"
 _FACTORY = "_pe_factory"
 _UNWRAPPED_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 _COMPARISONS = {
@@ -166,7 +167,7 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.expr(node.body)
         else:
-            node.body = self.body(without_early_returns(node.body))
+            node.body = self.body(without_jumps(node.body))
             node.returns = None
             _strip_annotations(node.args)
         self.scopes.pop()
@@ -260,11 +261,18 @@ class _Rewriter(ast.NodeTransformer):
         body = self.loop_body(construct, node.body)
         orelse = self.body(node.orelse)
         tables = self.names_table(names), self.names_table(targets)
-        start = self.hook("loop", iterable, *tables, self.locals())
+        stop = stop_of(node)
+        parts = () if stop is None else (stop.name, stop.what, stop.line)
+        where = ast.Tuple([ast.Constant(part) for part in parts], ast.Load())
+        start = self.hook("loop", iterable, *tables, self.locals(), where)
         enter = self.when_traced(construct, self.method(construct, "enter"), list(names))
         leave = self.when_traced(construct, self.method(construct, "leave", self.locals()), [])
         after = self.when_traced(construct, self.method(construct, "after"), [*names, *targets])
-        loop = ast.For(target, _load(construct), [enter, *body, leave], [after, *orelse])
+        rounds = [enter, *body, leave]
+        if stop is not None:
+            over = self.method(construct, "is_over", _load(stop.name))
+            rounds.append(ast.If(over, [ast.Break()], []))
+        loop = ast.For(target, _load(construct), rounds, [after, *orelse])
         first = ast.Assign([ast.Name(construct, ast.Store())], start)
         return [self.at(first, node), self.at(loop, node)]
 
@@ -378,11 +386,13 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if not isinstance(node.ctx, ast.Load) or any(node.id in scope for scope in self.scopes):
             return node
-        if node.id in _UNWRAPPED_CALLS or node.id == "__class__" or node.id.startswith(HOOKS):
+        if node.id in _UNWRAPPED_CALLS or node.id == "__class__" or _is_ours(node.id):
             return node
         return self.at(self.hook("free", ast.Constant(self.mangled(node.id)), node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == HOOKS:
+            return node
         node.value = self.expr(node.value)
         if not isinstance(node.ctx, ast.Load):
             node.value = self.at(self.hook("place", node.value), node)
@@ -454,6 +464,11 @@ class _Rewriter(ast.NodeTransformer):
         """`name` as Python would spell it in the body of the class."""
         private = name.startswith("__") and not name.endswith("__") and self.class_name
         return f"_{self.class_name}{name}" if private else name
+
+
+def _is_ours(name: str) -> bool:
+    """Whether `name` is one that rewriting makes."""
+    return name == HOOKS or name.startswith(f"{HOOKS}_")
 
 
 def _as_value(key: ast.expr) -> ast.expr:

@@ -15,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from peffects.errors import MergeError
+from peffects.ir.builder import zeros
 from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
 from peffects.staging.accumulators import AccumulatorTracer, fit
@@ -32,8 +33,9 @@ from peffects.staging.trace import Scope, here, staging
 from peffects.staging.trees import TreeDef, flatten, unflatten
 
 __all__ = [
-    "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves", "join_trees",
-    "leaf_type", "rebuild", "settle", "size_is_outside", "take", "types_of",
+    "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves",
+    "join_trees", "leaf_type", "rebuild", "settle", "size_is_outside", "take", "tree_of",
+    "types_of",
 ]  # fmt: skip
 
 
@@ -75,6 +77,16 @@ class Missing(Arithmetic):
 
     def __repr__(self) -> str:
         return f"<no value for {self.name}>"
+
+
+class Unset:
+    """Stands in a local for a value that is set before it is read: it is like any other value."""
+
+    def __repr__(self) -> str:
+        return "<not set yet>"
+
+
+UNSET = Unset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +154,25 @@ def join_leaves(left: LeafType, right: LeafType) -> LeafType | None:
     return None
 
 
+def tree_of(value: object) -> Tree | str:
+    """The types of what a local holds, for a loop to carry, or why there are none."""
+    if isinstance(value, Missing):
+        return value.why
+    leaves, structure = flatten(value)
+    types: list[LeafType | Fixed] = []
+    for leaf in leaves:
+        known = None if isinstance(leaf, AccumulatorTracer) else leaf_type(leaf)
+        types.append(known if known is not None else Fixed(leaf))
+    return Tree(structure, tuple(types))
+
+
 def join_trees(left: object, right: object) -> Tree | str:
     """What two values have in common, or why they have nothing in common."""
     for value in (left, right):
         if isinstance(value, Missing):
             return value.why
+    if left is UNSET or right is UNSET:
+        return tree_of(right if left is UNSET else left)
     a, tree = flatten(left)
     b, other = flatten(right)
     if tree != other:
@@ -201,6 +227,8 @@ def take(names: Sequence[tuple[str, int]], frame: dict[str, object]) -> dict[str
 
 def atoms_of(value: object, tree: Tree) -> list[Atom]:
     """The atoms of the leaves of `value` that have types, converted to them."""
+    if value is UNSET:
+        return [zeros(staging().builder, t) for t in types_of(tree)]
     leaves, _ = flatten(value)
     pairs = zip(leaves, tree.leaves, strict=True)
     return [

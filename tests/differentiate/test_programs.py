@@ -254,7 +254,7 @@ def test_squaring_is_not_linear() -> None:
         transpose_program(program, [0])
 
 
-def test_while_is_refused() -> None:
+def test_while_is_counted_and_then_run_as_a_fold() -> None:
     s = Sketch("newton")
     x = s.scalar("x")
     carry = Var("x", F64)
@@ -263,8 +263,10 @@ def test_while_is_refused() -> None:
     double = body.prim(p.MUL, carry, num(2.0))
     loop = While((carry,), (x,), test.block(low), body.block(double))
     program = s.done(*s.b.emit(loop))
-    with pytest.raises(NotDifferentiableError, match="while"):
-        value_and_grad_program(program, [0])
+    derivative = value_and_grad_program(program, [0])
+    check_program(derivative, "differentiation")
+    assert evaluate(derivative, [3.0]) == (12.0, 4.0)
+    assert evaluate(derivative, [20.0]) == (20.0, 1.0)
 
 
 def test_floor_is_refused_with_the_way_out() -> None:

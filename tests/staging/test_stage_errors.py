@@ -291,27 +291,52 @@ def test_locals_of_loops_after_the_loop() -> None:
     check(MergeError, h, (X,), "`state`", "the str 'on' on the other")
 
 
-def test_leaving_a_staged_loop() -> None:
+def test_leaving_a_parallel_loop() -> None:
     def f(x: Any) -> Any:
-        for k in range(len(x)):
-            if x[k] > 1:
+        for i in pe.par(x):
+            if x[i] > 1:
                 break  # here
 
-    check(UnsupportedSyntaxError, f, (X,), "`break`", "while")
+    check(UnsupportedSyntaxError, f, (X,), "`break`", "no order")
 
     def g(x: Any) -> Any:
         for i in pe.par(x):
             if x[i] > 1:
-                continue  # here
+                return x[i]  # here
+        return 0.0
+
+    check(UnsupportedSyntaxError, g, (X,), "`return`", "no order")
+
+
+def test_leaving_statements_that_are_not_taken_apart() -> None:
+    def f(x: Any) -> Any:
+        for k in range(len(x)):
+            with np.errstate(all="ignore"):
+                if x[k] > 1:
+                    break  # here
+
+    check(UnsupportedSyntaxError, f, (X,), "`break`", "while")
+
+    def g(x: Any) -> Any:
+        for k in range(len(x)):
+            with np.errstate(all="ignore"):
+                if x[k] > 1:
+                    continue  # here
 
     check(UnsupportedSyntaxError, g, (X,), "`continue`")
 
     def h(x: Any) -> Any:
-        for k in range(len(x)):
-            return x[k]  # here
+        with np.errstate(all="ignore"):
+            for k in range(len(x)):
+                if x[k] > 1:
+                    return x[k]
+            return 0.0
 
-    check(UnsupportedSyntaxError, h, (X,), "`return`")
+    with pytest.raises(UnsupportedSyntaxError, match="`return`"):
+        run(h, X)
 
+
+def test_raising() -> None:
     def r(x: Any) -> Any:
         if x > 0:
             raise ValueError("positive")  # here
