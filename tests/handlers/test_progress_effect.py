@@ -122,12 +122,11 @@ def test_the_bar_of_the_handler_goes_before_the_one_of_run() -> None:
 def test_instances_are_told_apart() -> None:
     class Inner(Progress): ...
 
+    @effectful
+    def both() -> Any:
+        yield from progress(0.5)
+        yield from Inner.progress(0.25)
+
     screen = Screen()
-    program = handle(no_progress(), handle(progress_bar(file=screen, force=True, at=Inner), both()))
-    run(program)
-    assert screen.percents() == []
-
-
-@effectful
-def both() -> Any:
-    yield from progress(0.5)
+    run(handle(no_progress(), handle(progress_bar(file=screen, force=True, at=Inner), both())))
+    assert screen.percents() == [25]

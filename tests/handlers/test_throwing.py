@@ -146,6 +146,7 @@ def test_catch_is_an_operation_and_needs_a_handler() -> None:
     text = str(caught.value)
     assert "no handler handles the effect `Throw` of the scoped operation `catch`" in text
     assert "at test_throwing.py:" in text
+    assert "in test_catch_is_an_operation_and_needs_a_handler" in text
     assert run(handle(accumulate(JOIN), attempt(throw("a")))) == ("", Err("a"))
 
 
