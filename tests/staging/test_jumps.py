@@ -12,6 +12,7 @@ from staged import pe, run, staged, text
 
 from peffects.errors import MergeError
 from peffects.ir.evaluate import Work, evaluate
+from peffects.kernels import kernel
 from peffects.staging.jumps import without_jumps
 
 CASES = [
@@ -266,3 +267,10 @@ def test_what_follows_is_not_copied_without_end() -> None:
 
     assert not has_break(without_jumps(loop(3)))
     assert has_break(without_jumps(loop(20)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_compiled_jumps_are_python_s(function: Callable[..., Any]) -> None:
+    compiled = kernel(function)
+    for x in CASES:
+        assert compiled(x) == function(x)
