@@ -1,21 +1,26 @@
-"""The command line: `python -m peffects explain PE104` and `python -m peffects doctor`.
+"""The command line: `python -m peffects explain PE104`, `doctor`, `cache`.
 
-`explain` prints the page of an error, which is the docstring of its class in `errors/`.
-`doctor` prints what a bug report needs: versions, cores, threading layer, cache.  Exit status:
-0 all is well, 1 `doctor` misses a package that peffects needs, 2 the question was not understood.
-Layer 9.
+`explain` prints the page of an error, which is the docstring of its class in `errors/`, or what a
+kernel compiles to: `explain model.py:loss f64[n,d] f64[d] float`.  `doctor` prints what a bug
+report needs (versions, cores, threading layer, cache) and advice.  `cache` lists the compiled
+kernels on disk, `cache clear` deletes them.  Exit status: 0 all is well, 1 `doctor` misses a package that
+peffects needs or a kernel is refused, 2 the question was not understood.  Layer 9.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import inspect
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 from peffects.errors import PeffectsError, error_classes
 
@@ -24,19 +29,39 @@ __all__ = ["main"]
 _REQUIRED = ("numpy", "numba", "llvmlite")
 _OPTIONAL = ("mypy", "cloudpickle", "tqdm", "matplotlib")
 _ABSENT = "not installed"
+_LARGE_CACHE_MIB = 1024
+_TYPE = re.compile(r"(?P<kind>\w+)(\[(?P<axes>\w+(,\w+)*)\])?")
+_DTYPES = {"float": "float64", "int": "int64", "bool": "bool", "f64": "float64", "f32": "float32"}
+_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES |= {f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` (by default the process's arguments) asks for."""
     parser = argparse.ArgumentParser(prog="peffects", description="Ask peffects about itself.")
     commands = parser.add_subparsers(dest="command", required=True)
-    explain = commands.add_parser("explain", help="print the page of an error")
-    explain.add_argument("code", nargs="?", help="a code such as PE104, or the name of an error")
-    commands.add_parser("doctor", help="print versions, cores, threading layer and cache")
+    explain = commands.add_parser("explain", help="print the page of an error, or show a kernel")
+    explain.add_argument(
+        "subject", nargs="?", help="a code such as PE104, the name of an error, or FILE.py:KERNEL"
+    )
+    explain.add_argument(
+        "types",
+        nargs="*",
+        help="types of the kernel's arguments: f64[n,m], i64[n], f32, float, int",
+    )
+    commands.add_parser("doctor", help="print versions, cores, threading layer, cache, and advice")
+    cache = commands.add_parser("cache", help="list the compiled kernels on disk")
+    cache.add_argument("action", nargs="?", choices=["list", "clear"], default="list")
     arguments = parser.parse_args(argv)
     if arguments.command == "doctor":
         return _doctor()
-    return _explain(arguments.code) if arguments.code else _list_errors()
+    if arguments.command == "cache":
+        return _clear_cache() if arguments.action == "clear" else _list_cache()
+    if not arguments.subject:
+        return _list_errors()
+    if ":" in arguments.subject:
+        return _explain_kernel(arguments.subject, arguments.types)
+    return _explain(arguments.subject)
 
 
 def _explain(question: str) -> int:
@@ -57,6 +82,65 @@ def _explain(question: str) -> int:
     return 2
 
 
+def _explain_kernel(place: str, types: Sequence[str]) -> int:
+    """Print what the kernel at FILE.py:NAME becomes for arguments of these types."""
+    # Only here does the command line need the compiler; pages of errors come without it.
+    from peffects.explanation import explain
+
+    file, _, path = place.rpartition(":")
+    try:
+        function = _load(Path(file), path)
+        args = [_argument_type(text) for text in types]
+    except (OSError, AttributeError, ValueError) as error:
+        print(f"peffects: {error}", file=sys.stderr)
+        return 2
+    try:
+        print(explain(function, *args))
+    except PeffectsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _load(file: Path, path: str) -> Callable[..., object]:
+    """The object that the file defines under a dotted name; the file is run like an import."""
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}.")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses and pickle look their module up
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    found: Any = module
+    for name in path.split("."):
+        found = getattr(found, name)
+    if not callable(found):
+        raise ValueError(f"{path} in {file} is no function.")
+    return found  # type: ignore[no-any-return]
+
+
+def _argument_type(text: str) -> object:
+    """The type that `f64[n,m]`, `i64` or `float` means."""
+    from peffects.staging.types import ArrayType, ScalarType  # late: it loads numpy
+
+    match = _TYPE.fullmatch(text.replace(" ", ""))
+    kind = match and match["kind"]
+    if match is None or kind not in _DTYPES:
+        raise ValueError(
+            f"{text!r} is no type of an argument: write f64[n,m], i64[n], f32, float, int or bool "
+            f"(kinds: {', '.join(_DTYPES)})."
+        )
+    dtype = _DTYPES[kind]
+    if match["axes"] is None:
+        return ScalarType(dtype, weak=kind in ("float", "int"))
+    return ArrayType(dtype, match["axes"].count(",") + 1)
+
+
 def _page(cls: type[PeffectsError]) -> str:
     return f"{cls.code} {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}"
 
@@ -75,9 +159,48 @@ def _doctor() -> int:
     """Print the facts about this installation, one a line."""
     facts = list(_facts())
     width = max(len(name) for name, _ in facts)
-    for name, value in facts:
+    for name, value in [*facts, *(("advice", line) for line in _advice(dict(facts)))]:
         print(f"{name:<{width}}  {value}")
     return int(any(name in _REQUIRED and value == _ABSENT for name, value in facts))
+
+
+def _list_cache() -> int:
+    """Print the entries of the disk cache, the largest first, and their sum."""
+    from peffects.codegen import cache  # only `cache` and `doctor` need it
+
+    place = cache.directory()
+    if place is None:
+        print("the cache is off: PEFFECTS_CACHE_DIR is empty, or its directory cannot be used.")
+        return 0
+    entries = sorted(cache.entries(), key=lambda entry: (-entry.bytes, entry.digest))
+    for entry in entries:
+        print(f"{entry.bytes / 2**10:10.1f} KiB  {entry.digest}")
+    total = sum(entry.bytes for entry in entries)
+    print(f"{total / 2**10:10.1f} KiB  in {len(entries)} entries, {place}")
+    return 0
+
+
+def _clear_cache() -> int:
+    """Delete the entries of the disk cache."""
+    from peffects.codegen import cache
+
+    print(f"deleted {cache.clear()} entries.")
+    return 0
+
+
+def _advice(facts: Mapping[str, str]) -> Iterator[str]:
+    """Yield what could be better here."""
+    missing = [name for name in _REQUIRED if facts[name] == _ABSENT]
+    if missing:
+        yield f"install {', '.join(missing)}: kernels cannot be compiled without."
+    if facts["cache"] == "off":
+        yield "the cache is off, so each process compiles anew; unset PEFFECTS_CACHE_DIR to use it."
+    match = re.search(r"(\d+)\.\d MiB\)$", facts["cache"])
+    if match and int(match[1]) >= _LARGE_CACHE_MIB:
+        yield "the cache is large; `python -m peffects cache clear` empties it."
+    threads, usable = facts["threads"].split(" ")[0], _usable_cores()
+    if threads.isdigit() and int(threads) > usable:
+        yield f"{threads} threads on {usable} cores: fewer are faster; see PEFFECTS_NUM_THREADS."
 
 
 def _facts() -> Iterator[tuple[str, str]]:
@@ -126,6 +249,9 @@ def _cache() -> str:
 
 
 def _cores() -> str:
-    total = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    total, usable = os.cpu_count() or 1, _usable_cores()
     return str(total) if usable == total else f"{total}, of which {usable} usable here"
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -125,3 +125,104 @@ def test_doctor_survives_missing_packages(
     assert cli.main(["doctor"]) == 1
     found = {name: value.strip() for name, value in facts(capsys.readouterr().out).items()}
     assert found["numba"] == found["numpy"] == "not installed"
+
+
+def test_doctor_gives_advice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", "")
+    cli.main(["doctor"])
+    assert "advice" in facts(capsys.readouterr().out)
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cli, "_usable_cores", lambda: 10_000)
+    cli.main(["doctor"])
+    assert "advice" not in facts(capsys.readouterr().out)
+    monkeypatch.setattr(cli, "_usable_cores", lambda: 0)
+    cli.main(["doctor"])
+    assert "fewer are faster" in capsys.readouterr().out
+    monkeypatch.setattr(cli, "_LARGE_CACHE_MIB", 1)
+    (tmp_path / "0123.kernels").write_bytes(bytes(3 * 2**20))
+    cli.main(["doctor"])
+    assert "python -m peffects cache clear" in capsys.readouterr().out
+
+
+# --- the cache -----------------------------------------------------------------------------------
+
+
+def test_cache_lists_and_clears(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
+    (tmp_path / "aaaa.kernels").write_bytes(bytes(1024))
+    (tmp_path / "bbbb.kernels").write_bytes(bytes(3 * 1024))
+    assert cli.main(["cache"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["3.0", "1.0", "4.0"]
+    assert [line[2] for line in lines[:2]] == ["bbbb", "aaaa"]
+    assert cli.main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == "deleted 2 entries.\n"
+    assert list(tmp_path.glob("*.kernels")) == []
+
+
+def test_cache_tells_when_it_is_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", "")
+    assert cli.main(["cache"]) == 0
+    assert "the cache is off" in capsys.readouterr().out
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+MODEL = """
+import peffects as pe
+
+@pe.kernel
+def loss(w, x, scale):
+    return scale * pe.sum(lambda n: pe.sum(lambda j: w[j] * x[n, j]))
+
+slope = pe.grad(loss)
+number = 3
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model_of_cli.py"
+    file.write_text(MODEL)
+    return file
+
+
+def test_explain_shows_a_kernel_of_a_file(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", f"{model}:loss", "f64[d]", "f32[n, d]", "float"]) == 0
+    printed = capsys.readouterr().out
+    assert "== program of loss ==" in printed
+    assert "== generated source of loss ==" in printed
+
+
+def test_explain_shows_a_derivative(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", f"{model}:slope", "f64[d]", "f64[n,d]", "f64"]) == 0
+    assert "optimized program" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("subject", "types", "words"),
+    [
+        ("nowhere.py:loss", [], "there is no file nowhere.py"),
+        ("{model}:los", [], "no attribute 'los'"),
+        ("{model}:number", [], "number in"),
+        ("{model}:loss", ["double[n]"], "'double[n]' is no type of an argument"),
+    ],
+)
+def test_explain_of_a_kernel_names_the_mistake(
+    model: Path, capsys: pytest.CaptureFixture[str], subject: str, types: list[str], words: str
+) -> None:
+    assert cli.main(["explain", subject.format(model=model), *types]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_explain_of_a_refused_kernel_prints_the_refusal(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", f"{model}:loss", "f64", "f64[n,d]", "float"]) == 1
+    assert "PE205" in capsys.readouterr().err

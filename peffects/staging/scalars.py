@@ -265,6 +265,13 @@ class ScalarTracer(Arithmetic):
     def __repr__(self) -> str:
         return f"<symbol {self.atom!r}: {self.type}>"
 
+    def __getitem__(self, key: object) -> NoReturn:
+        raise KernelTypeError(
+            f"{self.what()} is one number, a {self.type}, and is indexed.",
+            at=here(),
+            fix="Give an array there; or use the number as it is.",
+        )
+
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the number."""

@@ -37,6 +37,13 @@ def test_tables_are_not_numbers() -> None:
     check(KernelTypeError, k, (X,), "as a whole")
 
 
+def test_numbers_have_no_elements() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return pe.sum(lambda i: w[i] * x[i])  # here
+
+    check(KernelTypeError, f, (1.5, X), "the value `w` is one number, a f64, and is indexed")
+
+
 def test_indices_are_integers() -> None:
     def f(x: Any) -> Any:
         return x[x[0]]  # here

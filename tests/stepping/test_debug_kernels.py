@@ -59,14 +59,12 @@ def evaluated(kernel: Any, *args: Any) -> Any:
 
 def assert_same(kernel: Any, *args: Any) -> None:
     """Both ways give values of one structure and type that agree up to rounding."""
-    expected: list[Any]
-    plain: list[Any]
     expected, expected_tree = flatten(evaluated(kernel, *args))
     plain, plain_tree = flatten(kernel.debug(*args))
     assert expected_tree == plain_tree
-    for one, other in zip(expected, plain, strict=True):
+    for one, other in zip(map(np.asarray, expected), map(np.asarray, plain), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-12)
-        assert np.asarray(other).dtype == np.asarray(one).dtype
+        assert other.dtype == one.dtype
 
 
 def assert_same_error(kernel: Any, *args: Any) -> PeffectsError:
