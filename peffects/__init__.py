@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
     from peffects.ad.check_grads import check_grads
+    from peffects.awaiting import Async, await_
     from peffects.clauses import final, multi
     from peffects.codegen.driver import set_threads, threads
     from peffects.codegen.launcher import launch_options
+    from peffects.debugging import debug_checks
     from peffects.effects import Eff, Effect, Operation, Par, effectful, once
     from peffects.errors import PeffectsError
     from peffects.explanation import explain
@@ -32,10 +34,13 @@ if TYPE_CHECKING:
     )
     from peffects.kernels import Kernel, kernel
     from peffects.loops import Loop
+    from peffects.masking import mask
     from peffects.parallel.index_set import Fin, Idx
     from peffects.parallel.pfor import pfor
     from peffects.parallel.running import run
     from peffects.parallel.table import Table
+    from peffects.parallel.tasks import run_async
+    from peffects.pickling import pickled, unpickled
     from peffects.resumption import Resumption
     from peffects.staging.maths import (
         arccos,
@@ -86,6 +91,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Async",
     "BasicHandler",
     "CollectHandler",
     "Eff",
@@ -113,10 +119,12 @@ __all__ = [
     "arctan2",
     "argmax",
     "argmin",
+    "await_",
     "ceil",
     "check_grads",
     "cos",
     "cosh",
+    "debug_checks",
     "each",
     "effectful",
     "erf",
@@ -139,6 +147,7 @@ __all__ = [
     "log",
     "log1p",
     "logsumexp",
+    "mask",
     "max",
     "maximum",
     "mean",
@@ -148,8 +157,10 @@ __all__ = [
     "once",
     "par",
     "pfor",
+    "pickled",
     "prod",
     "run",
+    "run_async",
     "set_threads",
     "sin",
     "sinh",
@@ -163,6 +174,7 @@ __all__ = [
     "transpose",
     "trunc",
     "unchecked",
+    "unpickled",
     "value_and_grad",
     "vjp",
     "where",
@@ -179,6 +191,10 @@ _HOMES = {
         "vjp",
     ),
     "ad.check_grads": ("check_grads",),
+    "awaiting": (
+        "Async",
+        "await_",
+    ),
     "clauses": (
         "final",
         "multi",
@@ -188,6 +204,7 @@ _HOMES = {
         "threads",
     ),
     "codegen.launcher": ("launch_options",),
+    "debugging": ("debug_checks",),
     "effects": (
         "Eff",
         "Effect",
@@ -216,12 +233,18 @@ _HOMES = {
         "kernel",
     ),
     "loops": ("Loop",),
+    "masking": ("mask",),
     "parallel.index_set": (
         "Fin",
         "Idx",
     ),
     "parallel.pfor": ("pfor",),
     "parallel.running": ("run",),
+    "parallel.tasks": ("run_async",),
+    "pickling": (
+        "pickled",
+        "unpickled",
+    ),
     "parallel.table": ("Table",),
     "resumption": ("Resumption",),
     "staging.maths": (
