@@ -3,8 +3,8 @@
 `explain` prints the page of an error, which is the docstring of its class in `errors/`, or what a
 kernel compiles to: `explain model.py:loss f64[n,d] f64[d] float`.  `doctor` prints what a bug
 report needs (versions, cores, threading layer, cache) and advice.  `cache` lists the compiled
-kernels on disk, `cache clear` deletes them.  Exit status: 0 all is well, 1 `doctor` misses a package that
-peffects needs or a kernel is refused, 2 the question was not understood.  Layer 9.
+kernels on disk, `cache clear` deletes them.  Exit status: 0 all is well, 1 `doctor` misses a
+package that peffects needs or a kernel is refused, 2 the question was not understood.  Layer 9.
 """
 
 from __future__ import annotations
