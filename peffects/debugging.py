@@ -1,9 +1,9 @@
 """Debug mode: checks that cost too much to be always on.
 
-`with debug_checks():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what each
-logged answer looked like, so that one which was changed since is an error instead of a world that
-sees the change of another; and warn when a clause forgets a `k` whose frames have a `finally` to
-run.  Layer 1.
+`with debug_checks():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what
+each logged answer looked like, so that one which was changed since is an error instead of a world
+that sees the change of another; and warn when a clause forgets a `k` whose frames have a `finally`
+to run.  Layer 1.
 """
 
 from __future__ import annotations

@@ -280,6 +280,12 @@ class Segment:
                 mark.relink(mark.below)
         return self.mark
 
+    def forget_evidence(self) -> None:
+        """It only serves to make twins, which find evidence anew: break the cycles through it."""
+        for mark in markers_down_to(self.mark, self.owner):
+            if isinstance(mark, HandlerMarker):
+                mark.ended()
+
     def place(self) -> SrcInfo:
         """The user's line at which the top frame is suspended, if it is still there."""
         frames = self.frames

@@ -213,8 +213,11 @@ class Stack:
         """Take the stack down to `owner` away; a clause of its handler is about to run."""
         self._suspend(item)
         segment = Segment(self.frames, self.mark, owner)
-        if self.mark.logging and segment.has_running_clause():
-            segment = segment.twin()
+        if self.mark.logging:
+            if segment.has_running_clause():
+                captured, segment = segment, segment.twin()
+                captured.forget_evidence()
+            segment.forget_evidence()
         k: Resumption[Any, Any] = Resumption(segment, owner.handler, self, item, multi)
         assert owner.below is not None, "invariant: a handler marker is never the bottom"
         self.frames, self.mark = ClauseEnd(k, owner.frames), owner.below

@@ -1,0 +1,191 @@
+"""Depth without recursion, memory without leaks, tracebacks without the machine."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import GeneratorType
+from typing import Any
+
+import pytest
+
+from peffects.clauses import multi
+from peffects.effects import Effect, Operation, effectful
+from peffects.frames import Marker
+from peffects.handlers import (
+    accum,
+    accumulate,
+    all_worlds,
+    amb,
+    attempt,
+    get,
+    put,
+    run_state,
+    throw,
+)
+from peffects.handling import Handler, handle
+from peffects.parallel import ADD, Executor, Fin, Serial, Threads, pfor, run
+from peffects.resumption import Resumption
+
+MACHINERY = (GeneratorType, Marker, Resumption, Handler)
+
+
+class Ask(Effect): ...
+
+
+class Question(Operation[Ask, Any]): ...
+
+
+class resumes(Handler[Ask]):
+    def question(self, op: Question, k: Any) -> Any:
+        return (yield from k(1))
+
+
+class drops(Handler[Ask]):
+    def question(self, op: Question, k: Any) -> Any:
+        return "dropped"
+
+
+class returns_k(Handler[Ask]):
+    @multi
+    def question(self, op: Question, k: Any) -> Any:
+        return k
+
+
+@effectful
+def asks() -> Any:
+    try:
+        return (yield from Question())
+    finally:
+        yield from ()
+
+
+@effectful
+def keeps_k() -> Any:
+    k = yield from handle(returns_k(), asks())
+    return (yield from k(1)) is not None
+
+
+@effectful
+def chooses() -> Any:
+    return (yield from amb([1, 2])), (yield from amb([3, 4]))
+
+
+@effectful
+def adds(i: int) -> Any:
+    yield from accum(i)
+
+
+@effectful
+def throws() -> Any:
+    s: int = yield from get()
+    yield from put(s + 1)
+    yield from throw("no")
+
+
+@pytest.mark.slow
+def test_a_million_nested_calls() -> None:
+    @effectful
+    def depth(n: int) -> Any:
+        if n == 0:
+            return (yield from get())
+        return 1 + (yield from depth(n - 1))
+
+    assert run(handle(run_state(7), depth(10**6))) == (7, 7 + 10**6)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alive() -> int:
+    return sum(isinstance(x, MACHINERY) for x in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: handle(run_state(0), attempt(throws())),
+        lambda: handle(resumes(), asks()),
+        lambda: handle(drops(), asks()),
+        lambda: keeps_k(),
+        lambda: handle(all_worlds(), chooses()),
+        lambda: handle(accumulate(ADD), pfor(Fin(3), adds)),
+    ],
+    ids=["throws", "resumes", "drops", "keeps k", "worlds", "loop"],
+)
+def test_nothing_waits_for_the_garbage_collector(make: Any) -> None:
+    run(make())
+    with without_collector():
+        before = alive()
+        for _ in range(50):
+            run(make())
+        after = alive()
+    assert after - before < 10
+
+
+@effectful
+def nothing(i: int) -> Any:
+    yield from ()
+
+
+@effectful
+def tells_one(i: int) -> Any:
+    yield from accum(1)
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [lambda n: pfor(Fin(n), nothing), lambda n: handle(accumulate(ADD), pfor(Fin(n), tells_one))],
+    ids=["empty", "accumulating"],
+)
+def test_a_loop_needs_at_most_200_bytes_an_iteration(make: Any, executor: Executor) -> None:
+    size = 50_000
+    run(make(100), executor=executor)
+    tracemalloc.start()
+    try:
+        run(make(size), executor=executor)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * size
+
+
+@effectful
+def fails() -> Any:
+    yield from Question()
+    raise LookupError("deep")
+
+
+@effectful
+def between() -> Any:
+    return (yield from fails())
+
+
+@pytest.mark.parametrize("handler", [resumes, drops])
+@pytest.mark.parametrize("inside_a_loop", [False, True])
+def test_a_traceback_shows_the_user_s_frames_and_run_only(
+    handler: type[Handler[Ask]], inside_a_loop: bool
+) -> None:
+    program: Any = handle(handler(), between())
+    if inside_a_loop:
+        program = pfor(Fin(1), lambda i: handle(handler(), between()))
+    if handler is drops:
+        assert "dropped" in str(run(program))
+        return
+    with pytest.raises(LookupError) as caught:
+        run(program)
+    frames = [f.name for f in traceback.extract_tb(caught.value.__traceback__)]
+    here, *rest = frames
+    assert here == "test_a_traceback_shows_the_user_s_frames_and_run_only"
+    assert [name for name in rest if name not in ("run", "question")] == ["between", "fails"]
