@@ -270,3 +270,9 @@ def test_a_derivative_inside_a_kernel_is_refused() -> None:
 def test_order_two_needs_one_float() -> None:
     with pytest.raises(DerivativeArgumentError, match="order 2"):
         pe.check_grads(matmul, (A, B), order=2)
+
+
+def test_the_refusal_of_floor_tells_what_helps() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"`floor\(pe.stop_gradient\(x\)\)`"):
+        pe.grad(lambda x: x - pe.floor(x))(1.5)
+    assert pe.grad(lambda x: x - pe.floor(pe.stop_gradient(x)))(1.5) == 1.0
