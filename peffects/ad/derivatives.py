@@ -335,12 +335,31 @@ def _callable(function: object) -> Callable[..., object]:
     return function
 
 
+def check_value(inner: Callee, has_aux: bool) -> None:
+    """Refuse a function whose value is not one number, or with `has_aux` a pair that begins so."""
+    places = [_Place(k) for k in range(len(inner.program.body.results))]
+    value = inner.results(places)
+    if has_aux:
+        pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], _Place)
+        good, wanted = pair, "a pair of one number and anything else"
+    else:
+        good, wanted = isinstance(value, _Place), "one number"
+    if not good:
+        raise DerivativeArgumentError(
+            f"the gradient of `{inner.program.name}` was asked for, which does not give {wanted}.",
+            at=inner.program.src,
+            fix=f"Let it return {wanted}; `has_aux=True` is for what comes beside the number, "
+            "`pe.vjp` for other values.",
+        )
+
+
 def gradient(
     function: Callable[..., object], argnums: Argnums, *, with_value: bool, has_aux: bool
 ) -> Derivative:
     """The kernel of `grad` and `value_and_grad`."""
 
     def derive(inner: Callee, args: Args) -> Callee:
+        check_value(inner, has_aux)
         wanted = chosen(arguments_of(args), argnums, inner.program.name)
         wrt = [i for a in wanted for i in a.params]
         program = value_and_grad_program(inner.program, wrt)

@@ -5,8 +5,9 @@ helper accumulators, and the linear part weighs each update's tangent by what it
 
 * min, max: an update by v has won if v is the final value m; winners share, so that nothing
   depends on an order: dm = sum over updates v with v = m of dv / (number of such updates);
-* product: the factor of dv is the product of all others.  With z the number of factors that are
-  zero and q the product of the rest, it is P / v if z = 0; q if v is the only zero; else 0.
+* product: the factor of dv is the product of all others: the product of those that are not zero,
+  over v unless v is zero itself, times the product of the zeros among the others (see `share`).
+  Exact for first and second derivatives, whatever is zero.
 
 When the derivative is not used, neither are the helpers, and dead code elimination takes them away.
 """
@@ -70,16 +71,17 @@ class Extremum:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product accumulator: its final value, the number of zeros, the product of the rest."""
+    """A product accumulator: how many factors are zero, their sum, and the product of the rest."""
 
     ref: Var
-    final: Var
     zeros: Var
+    zero_sum: Var
     rest: Var
 
     def helpers(self, body: Block, src: SrcInfo) -> Binding:
-        """Bind `zeros` and `rest`."""
+        """Bind `zeros`, `zero_sum` and `rest`."""
         counter = Var("zeros", Ref(Monoid.ADD, _held(self.ref)))
+        total = Var("zero_sum", Ref(Monoid.ADD, _held(self.ref)))
         others = Var("rest", Ref(Monoid.MUL, _held(self.ref)))
 
         def split(b: Builder, update: Accumulate) -> tuple[Atom, ...]:
@@ -87,19 +89,34 @@ class Product:
             is_zero = b.prim(p.EQ, update.value, zero)
             return (
                 b.prim(p.SELECT, is_zero, one, zero),
+                b.prim(p.SELECT, is_zero, update.value, zero),
                 b.prim(p.SELECT, is_zero, one, update.value),
             )
 
-        return _replay(self.ref, body, {counter: self.zeros, others: self.rest}, split, src)
+        helpers = {counter: self.zeros, total: self.zero_sum, others: self.rest}
+        return _replay(self.ref, body, helpers, split, src)
 
     def share(self, b: Builder, update: Accumulate, tangent: Atom) -> Atom:
-        """What `update` contributes to the tangent of the final value."""
-        zero, one = _lit(0.0, _elem(self.ref)), _lit(1.0, _elem(self.ref))
+        """What `update` contributes to the tangent of the final value.
+
+        The product of the zero factors, and of those but one, is written with their sum, so that it
+        has the right value and the right derivative: with one zero it is that sum; with two, leaving
+        out one of them, it is the other.
+        """
+        elem = _elem(self.ref)
+        zero, one, two = _lit(0.0, elem), _lit(1.0, elem), _lit(2.0, elem)
         count, value = _at(b, self.zeros, update), update.value
-        quotient = b.prim(p.DIV, _at(b, self.final, update), value)
-        if_none = b.prim(p.SELECT, b.prim(p.EQ, count, zero), quotient, zero)
-        if_one = b.prim(p.SELECT, b.prim(p.EQ, count, one), _at(b, self.rest, update), zero)
-        others = b.prim(p.SELECT, b.prim(p.EQ, value, zero), if_one, if_none)
+        zero_sum, rest = _at(b, self.zero_sum, update), _at(b, self.rest, update)
+        is_zero = b.prim(p.EQ, value, zero)
+        has_one = b.prim(p.EQ, count, one)
+        of_all = b.prim(p.SELECT, has_one, zero_sum, zero)
+        of_all = b.prim(p.SELECT, b.prim(p.EQ, count, zero), one, of_all)
+        other = b.prim(p.SUB, zero_sum, value)
+        of_others = b.prim(p.SELECT, b.prim(p.EQ, count, two), other, zero)
+        of_others = b.prim(p.SELECT, has_one, one, of_others)
+        divisor = b.prim(p.SELECT, is_zero, one, value)
+        factor = b.prim(p.SELECT, is_zero, of_others, of_all)
+        others = b.prim(p.MUL, b.prim(p.DIV, rest, divisor), factor)
         return b.prim(p.MUL, others, tangent, name="dt")
 
 
@@ -114,8 +131,8 @@ def recorded(ref: Var, final: Var) -> Recorded | None:
         case Monoid.MIN | Monoid.MAX:
             return Extremum(ref, final, Var(f"{ref.name}_ties", _held(ref)))
         case Monoid.MUL:
-            zeros, rest = (Var(f"{ref.name}_{name}", _held(ref)) for name in ("zeros", "rest"))
-            return Product(ref, final, zeros, rest)
+            names = ("zeros", "zero_sum", "rest")
+            return Product(ref, *(Var(f"{ref.name}_{name}", _held(ref)) for name in names))
         case _:
             return None
 

@@ -8,6 +8,7 @@ per value and loop:
   two loops fuse into one;
 * inside a loop, a value is recomputed when that costs little (index expressions, a few arithmetic
   operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
+* a table whose size is computed in the loop has another size in each iteration and is recomputed;
 * a sequential loop saves what it carries, since that cannot be recomputed.
 
 A recomputed slice is a copy without effects: its checks have passed in the primal, its
@@ -32,7 +33,7 @@ from peffects.ir.syntax import (
     Prim,
     Var,
 )
-from peffects.ir.traverse import binders_of, expr_free_vars, rebuild
+from peffects.ir.traverse import binders_of, expr_free_vars, rebuild, sizes_of
 
 SAVE_FROM = p.TRANSCENDENTAL
 """Values that cost at least this much to recompute inside a loop are saved."""
@@ -69,7 +70,8 @@ def slice_for(
             saved[var] = None
         elif var in defined:
             binding = defined[var]
-            if can_save and _cost(var, defined, costs) >= SAVE_FROM:
+            fits = can_save and not any(size in defined for size in sizes_of(var.type))
+            if fits and _cost(var, defined, costs) >= SAVE_FROM:
                 saved[var] = None
             else:
                 wanted.add(id(binding))

@@ -94,7 +94,7 @@ class Tracer:
         self._refuse("a pickle")
 
     def __hash__(self) -> int:
-        return id(self)
+        self._refuse("the hash (for a set or a dict)")
 
 
 class Arithmetic(Tracer):

@@ -183,6 +183,46 @@ def test_hessian_vector_product() -> None:
     np.testing.assert_allclose(expected, [0.235952, 0.364653, 0.493354], rtol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([2.0, 3.0, 4.0], [7.0, 6.0, 5.0]),
+        ([0.0, 3.0, 4.0], [7.0, 4.0, 3.0]),
+        ([0.0, 0.0, 4.0], [4.0, 4.0, 0.0]),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+    ],
+)
+def test_second_derivative_of_a_product(x: list[float], expected: list[float]) -> None:
+    """Whatever is zero: H v with v = 1 sums the products of all but two factors."""
+
+    def product(x: Any) -> Any:
+        return pe.prod(lambda i: x[i])
+
+    np.testing.assert_allclose(pe.hvp(product, (np.array(x),), (np.ones(3),)), expected)
+
+
+def test_gradient_of_a_triangular_loop() -> None:
+    """What the inner loop saves has another size in each round: it is computed again."""
+
+    def squared(x: Any, n: Any) -> Any:
+        s = x
+        for t in range(n):
+            for _ in range(t):
+                s = s * s
+        return s
+
+    assert pe.grad(squared)(1.01, 4) == pytest.approx(64 * 1.01**63, rel=1e-13)
+
+    def tabulated(x: Any, n: Any) -> Any:
+        s = x
+        for t in range(n):
+            v = pe.table(lambda j: x * j, over=t + 1)
+            s = s * pe.sum(lambda j: v[j] * s)
+        return s
+
+    pe.check_grads(tabulated, (1.01, 3))
+
+
 def test_two_arguments_of_other_sizes_compile_nothing() -> None:
     gradient = pe.grad(dot)
     gradient(X, X)
@@ -214,6 +254,21 @@ def test_check_grads_finds_a_kink() -> None:
 def test_the_gradient_of_an_array_is_refused() -> None:
     with pytest.raises(DerivativeArgumentError, match="gives a table"):
         pe.grad(matmul)(A, B)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: (x[0], x[1]), lambda x: [x[0]], lambda x: {"q": x[0]}, lambda x: None],
+)
+def test_the_gradient_of_more_or_less_than_a_number_is_refused(function: Any) -> None:
+    with pytest.raises(DerivativeArgumentError, match="does not give one number"):
+        pe.grad(function)(X)
+
+
+@pytest.mark.parametrize("function", [lambda x: x[0], lambda x: (x[0], x[1], x[2])])
+def test_aux_wants_a_pair(function: Any) -> None:
+    with pytest.raises(DerivativeArgumentError, match="a pair of one number"):
+        pe.value_and_grad(function, has_aux=True)(X)
 
 
 def test_the_gradient_of_an_integer_is_refused() -> None:
