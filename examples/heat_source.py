@@ -87,7 +87,7 @@ def draw(start: Array, seen: Array, found: Array) -> None:
 
 def main(small: bool = False) -> None:
     """Heat, look, and find the spots again."""
-    size, steps, rounds = (12, 4, 80) if small else (64, 40, 400)
+    size, steps, rounds = (12, 4, 80) if small else (64, 8, 600)
     start = plate(size)
     end = diffuse(start, steps)
     print(f"heat before {start.sum():.4f}, after {steps} steps {end.sum():.4f}")

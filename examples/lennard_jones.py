@@ -110,7 +110,7 @@ def draw(x: Array, side: float, profile: Array) -> None:
 
 def main(small: bool = False) -> None:
     """Simulate, show that energy is conserved and how the distances are distributed."""
-    per_side, steps = (6, 40) if small else (24, 2000)
+    per_side, steps = (6, 40) if small else (24, 1000)
     x, v, side = start(per_side, density=0.7)
     x, v, energies = simulate(x, v, side, steps, steps // 4)
     print("potential   kinetic     total")

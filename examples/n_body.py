@@ -92,12 +92,19 @@ def system() -> tuple[Array, Array, Array]:
 def aim_probe(steps: int, rounds: int) -> tuple[Array, list[float]]:
     """The velocity of the probe after some rounds of descent, and the misses on the way."""
     position, velocity, mass = system()
-    aim, misses = velocity[PROBE] * 1.1, []
+    aim, part = velocity[PROBE] * 1.1, 1.0
+    square, gradient = slope(aim, position, velocity, mass, steps)
+    misses = [float(np.sqrt(square))]
     for _ in range(rounds):
-        square, gradient = slope(aim, position, velocity, mass, steps)
+        # where the tangent of the squared miss is zero, or a part of the way; less if that is worse
+        trial = aim - part * square * gradient / (gradient @ gradient)
+        new_square, new_gradient = slope(trial, position, velocity, mass, steps)
+        if new_square < square:
+            aim, square, gradient = trial, new_square, new_gradient
+            part = min(1.0, 1.5 * part)
+        else:
+            part *= 0.5
         misses.append(float(np.sqrt(square)))
-        # half a Newton step for the root of the squared miss: the miss is zero at its minimum
-        aim = aim - 0.5 * square * gradient / (gradient @ gradient)
     return aim, misses
 
 
@@ -125,7 +132,7 @@ def draw(aim: Array, steps: int) -> None:
 
 def main(small: bool = False) -> None:
     """Aim, and check that energy is conserved."""
-    steps, rounds = (60, 8) if small else (250, 30)
+    steps, rounds = (60, 15) if small else (200, 60)
     aim, misses = aim_probe(steps, rounds)
     for number, distance in list(enumerate(misses))[:: max(rounds // 5, 1)]:
         print(f"round {number:2}: the probe misses by {distance:.5f}")

@@ -14,6 +14,7 @@ from peffects.errors import (
     GradientMismatchError,
     IndexSetMismatchError,
     LinearityError,
+    NotDifferentiableError,
     UnsupportedSyntaxError,
 )
 
@@ -217,7 +218,7 @@ def test_gradient_of_a_triangular_loop() -> None:
         s = x
         for t in range(n):
             v = pe.table(lambda j: x * j, over=t + 1)
-            s = s * pe.sum(lambda j: v[j] * s)
+            s = s * pe.sum(lambda j, v=v, s=s: v[j] * s)
         return s
 
     pe.check_grads(tabulated, (1.01, 3))
