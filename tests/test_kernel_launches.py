@@ -22,7 +22,7 @@ import pytest
 
 import peffects as pe
 from peffects.codegen import loader
-from peffects.errors import LaunchTimeoutError
+from peffects.errors import AllocationError, LaunchTimeoutError
 from peffects.kernels import Kernel
 from peffects.parallel import Serial, Threads
 
@@ -232,3 +232,9 @@ def test_progress_is_told() -> None:
         Kernel(log_likelihood)(X, MEAN)
     assert told[-1] == 1.0
     assert all(0.0 <= fraction <= 1.0 for fraction in told)
+
+
+def test_sizes_whose_product_is_no_index_are_refused() -> None:
+    everywhere = pe.kernel(lambda n: pe.table(lambda i, j: 1.0, over=(n, n)))
+    with pytest.raises(AllocationError):
+        everywhere(2**33)

@@ -78,7 +78,11 @@ class Stages:
 
     def work(self, block: Block) -> SizeExpr:
         """The estimated time of one run of `block`."""
-        return work_of(block, self.scope.facts, self.leaf)
+        return work_of(block, self.scope.facts, self.leaf_at_launch)
+
+    def leaf_at_launch(self, atom: Atom) -> SizeExpr | None:
+        """The size that `atom` is before any stage runs: work is estimated for a whole launch."""
+        return None if atom in self.scope.facts.definitions else self.leaf(atom)
 
     def close_if_computed(self, atoms: Sequence[Atom]) -> None:
         """Close the serial stage if it computes one of these: what follows needs them as sizes."""

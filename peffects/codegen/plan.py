@@ -45,6 +45,7 @@ __all__ = ["CancelledError", "Runnable", "runnable"]
 _ALIGNED_BYTES = 4096
 """Buffers from this size on start on a cache line: below, the slower allocation does not pay."""
 _ALIGNMENT = 64
+_MOST_ITERATIONS = 2**63 - 1
 _HOLD_LOCK_NS = 20_000
 """A kernel with less work keeps the interpreter lock: getting it back can take 5 ms."""
 
@@ -144,6 +145,7 @@ class _RunnableLaunch(Runnable):
     __slots__ = (
         "_address",
         "_allocations",
+        "_at",
         "_call",
         "_call_locked",
         "_chunk_bytes",
@@ -166,6 +168,7 @@ class _RunnableLaunch(Runnable):
         self._call_locked = ctypes.PYFUNCTYPE(None, *arguments)(address)
         self._kernel = launch.kernel
         self._failures = failures
+        self._at = launch.at
         self._trip = size_function(launch.trip)
         self._work = size_function(launch.work_ns)
         self._rule = launch.chunks
@@ -182,6 +185,12 @@ class _RunnableLaunch(Runnable):
             trip = 0
         work = self._work(words)
         chunks = 1 if work < self._least_split_ns else self._chunk_count(words, trip, work)
+        if trip > _MOST_ITERATIONS:
+            raise AllocationError(
+                f"A loop of {trip} iterations was asked for, more than an index can count.",
+                at=self._at,
+                fix="Check the sizes that you give.",
+            )
         words[TRIP_SLOT] = trip
         words[CHUNKS_SLOT] = chunks
         if self._chunks_slot != NO_SLOT:

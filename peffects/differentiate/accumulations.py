@@ -99,9 +99,9 @@ class Product:
     def share(self, b: Builder, update: Accumulate, tangent: Atom) -> Atom:
         """What `update` contributes to the tangent of the final value.
 
-        The product of the zero factors, and of those but one, is written with their sum, so that it
-        has the right value and the right derivative: with one zero it is that sum; with two, leaving
-        out one of them, it is the other.
+        The product of the zero factors, and of those but one, is written with their sum, so that
+        it has the right value and the right derivative: with one zero it is that sum; with two,
+        leaving out one of them, it is the other.
         """
         elem = _elem(self.ref)
         zero, one, two = _lit(0.0, elem), _lit(1.0, elem), _lit(2.0, elem)
