@@ -248,8 +248,8 @@ class Machine(Stack):
         self, gen: Any, item: Any, failure: BaseException, known: TracebackType | None
     ) -> BaseException:
         """Note that `gen`, or what it asked for, raised; the failure as the user is to see it."""
-        if isinstance(failure, ValueError) and gen.gi_running:
-            failure = running_elsewhere(gen)
+        if isinstance(failure, ValueError) and failure.args == ("generator already executing",):
+            failure = running_elsewhere(gen)  # asking `gi_running` would be too late by now
         strip_internal(failure, known)
         if gen.gi_frame is None:
             self.gen = self.log = None
