@@ -27,7 +27,6 @@ from peffects.ir.syntax import (
     Atom,
     Binding,
     Block,
-    Bounds,
     Check,
     Expr,
     Monoid,
@@ -153,7 +152,7 @@ def _replay(
             if isinstance(expr, Accumulate) and expr.ref is ref:
                 b = Builder(binding.src)
                 for helper, value in zip(helpers, values(b, expr), strict=True):
-                    b.accumulate(helper, expr.indices, value, _relaxed(expr.bounds))
+                    b.accumulate(helper, expr.indices, value, expr.bounds.again)
                 bindings += b.bindings
             elif not isinstance(expr, Check) and not (
                 isinstance(expr, Accumulate) and expr.ref not in inner
@@ -179,10 +178,6 @@ def refuse_rows(update: Accumulate, src: SrcInfo) -> None:
         )
 
 
-def _relaxed(bounds: Bounds) -> Bounds:
-    return Bounds.UNCHECKED if bounds is Bounds.CHECKED else bounds
-
-
 def _held(ref: Var) -> Scalar | Table:
     assert isinstance(ref.type, Ref)
     return ref.type.value
@@ -201,4 +196,4 @@ def _at(b: Builder, table: Var, update: Accumulate) -> Atom:
     """The element of `table` that `update` writes."""
     if not update.indices:
         return table
-    return b.index(table, *update.indices, bounds=_relaxed(update.bounds))
+    return b.index(table, *update.indices, bounds=update.bounds.again)

@@ -31,7 +31,6 @@ from peffects.ir.syntax import (
     Atom,
     Binding,
     Block,
-    Bounds,
     Check,
     Cond,
     Expr,
@@ -83,9 +82,9 @@ def tangent_var(var: Var) -> Var:
     return Var(f"d_{var.name}", Ref(Monoid.ADD, t.value) if isinstance(t, Ref) else t)
 
 
-def linearize_block(block: Block, tangents: dict[Var, Var], *, in_loop: bool = False) -> Linearized:
+def linearize_block(block: Block, tangents: dict[Var, Var]) -> Linearized:
     """Linearize `block`, given the tangents of its active free variables."""
-    return _Linearizer(dict(tangents), in_loop, {}).block(block)
+    return _Linearizer(dict(tangents), False, {}).block(block)
 
 
 class _Linearizer:
@@ -139,8 +138,7 @@ class _Linearizer:
                 self.keep(binding)
                 tangent = self.env.get(table)
                 if tangent is not None and has_tangent(binding.vars[0].type):
-                    again = Bounds.UNCHECKED if bounds is Bounds.CHECKED else bounds
-                    out = self.linear.index(tangent, *indices, bounds=again)
+                    out = self.linear.index(tangent, *indices, bounds=bounds.again)
                     self.set_tangents(binding.vars, (out,))
             case For(binders, body):
                 self.for_loop(binding, binders, body)
@@ -371,8 +369,7 @@ class _Linearizer:
         if expr.ref in self.records:
             refuse_rows(expr, self.linear.at)
             tangent = self.records[expr.ref].share(self.linear, expr, tangent)
-        bounds = Bounds.UNCHECKED if expr.bounds is Bounds.CHECKED else expr.bounds
-        self.linear.accumulate(ref, expr.indices, tangent, bounds)
+        self.linear.accumulate(ref, expr.indices, tangent, expr.bounds.again)
 
 
 def _linear_block(found: Linearized) -> tuple[Block, tuple[Tangent, ...]]:

@@ -170,6 +170,11 @@ class Bounds(enum.Enum):
     CHECKED = "checked"
     UNCHECKED = "unchecked"
 
+    @property
+    def again(self) -> Bounds:
+        """The bounds of the same access made again: a test that passed is not repeated."""
+        return Bounds.UNCHECKED if self is Bounds.CHECKED else self
+
 
 @dataclass(frozen=True, slots=True)
 class Prim:
