@@ -87,10 +87,12 @@ if TYPE_CHECKING:
         unchecked,
         where,
     )
+    from peffects.staging.types import Array
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Array",
     "Async",
     "BasicHandler",
     "CollectHandler",
@@ -292,6 +294,7 @@ _HOMES = {
         "unchecked",
         "where",
     ),
+    "staging.types": ("Array",),
 }
 
 

@@ -36,12 +36,15 @@ class Compiled:
     executable: Executable
     bind: Binder
 
-    def __call__(self, values: Sequence[object]) -> tuple[object, ...]:
+    def __call__(
+        self, values: Sequence[object], into: Sequence[NDArray[Any] | None] = ()
+    ) -> tuple[object, ...]:
         """Run on one value for each parameter; one numpy array or scalar for each result.
 
-        Raises IndexSetMismatchError when axes disagree, and what the program's own checks raise.
+        `into` may have, for each result, an array in which it is given.  Raises
+        IndexSetMismatchError when axes disagree, and what the program's own checks raise.
         """
-        return self.executable(*self.bind(values))
+        return self.executable(*self.bind(values), into=into)
 
 
 def compile_program(program: Program) -> Compiled:

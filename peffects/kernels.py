@@ -12,60 +12,27 @@ nothing.  Once a call has gone the general way, by signatures, calls like it go 
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from peffects.ir.syntax import Program
+from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
-from peffects.staging.readers import Call, CallKey, Reader, read_call
+from peffects.staging.readers import Call, CallKey, read_call
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import current
+from peffects.staging.trees import map_leaves
+from peffects.staging.types import abstract
 from peffects.stepping.session import debug
-
-if TYPE_CHECKING:
-    from peffects.compile import Compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["Callee", "Kernel", "Specialization", "kernel"]
-
-
-class Callee(Protocol):
-    """A program with the way in and out: which arguments it takes, what its results make."""
-
-    @property
-    def program(self) -> Program:
-        """The program."""
-
-    def arguments(
-        self, args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> list[object] | None:
-        """The program's arguments for a call; None if the program does not fit the call."""
-
-    def reader(self) -> Reader:
-        """A quick `arguments`: from the leaves of a call like the one the program was made for."""
-
-    def results(self, outputs: Sequence[object]) -> object:
-        """The value of the call."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Specialization:
-    """A staged function and its compiled form."""
-
-    callee: Callee
-    compiled: Compiled
-    read: Reader
-
-    def run(self, values: Sequence[object]) -> object:
-        """The value of a call with these arguments of the program."""
-        return self.callee.results(self.compiled(values))
+__all__ = ["Kernel", "kernel"]
 
 
 class Kernel(Generic[P, R]):
@@ -81,20 +48,41 @@ class Kernel(Generic[P, R]):
         self._quick: dict[CallKey, list[Specialization]] = {}
         self._lock = threading.RLock()
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Stage and compile if this is new, then run."""
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> R: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Stage and compile if this is new, then run.
+
+        `out` is an array, or a structure of arrays like the result, that the result is written to;
+        None stands for a new array.  It may overlap the arguments.  A kernel that has a parameter
+        `out` of its own gets it.  Raises OutArgumentError if an array does not fit.
+        """
         if current() is not None:
             return self.inline(args, kwargs)
-        call = read_call(args, kwargs)
-        if call is not None:
-            for known in self._quick.get(call.key, ()):
-                quick_values = known.read(call.leaves)
-                if quick_values is not None:
-                    return cast(R, known.run(quick_values))
-        specialization, values = self.specialize(args, kwargs)
-        if call is not None:
-            self._remember(call, specialization, values)
+        if "out" in kwargs and self._gives_out:
+            out = kwargs.pop("out")
+            specialization, values = self._ready(args, kwargs)
+            return cast(R, specialization.run_into(values, out))
+        specialization, values = self._ready(args, kwargs)
         return cast(R, specialization.run(values))
+
+    @functools.cached_property
+    def _gives_out(self) -> bool:
+        """Whether `out=` is ours: the function has no such parameter."""
+        try:
+            parameters = inspect.signature(self).parameters
+        except (TypeError, ValueError):
+            return True
+        kinds = {parameter.kind for parameter in parameters.values()}
+        return "out" not in parameters and inspect.Parameter.VAR_KEYWORD not in kinds
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self, "__qualname__", "of a callable"))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """A kernel among the methods of a class is a method."""
@@ -102,8 +90,7 @@ class Kernel(Generic[P, R]):
 
     def __repr__(self) -> str:
         count = sum(map(len, self._specializations.values()))
-        name = getattr(self, "__qualname__", "of a callable")
-        return f"<kernel {name}, {count} specialization{'' if count == 1 else 's'}>"
+        return f"<kernel {self._name}, {count} specialization{'' if count == 1 else 's'}>"
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; if there is none, by the function, as it can be."""
@@ -122,6 +109,18 @@ class Kernel(Generic[P, R]):
         """
         return cast(R, debug(self.__pe_function__, args, kwargs, nan=nan))
 
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The kernel's program for arguments like these, or of these types; nothing runs.
+
+        A type is `pe.Array[n, m, float]`, `float`, `int`, `bool`, a numpy type, or anything with
+        `shape` and `dtype`; sizes do not matter.  `.compile()` of it compiles ahead of time.
+        """
+        args = tuple(map_leaves(abstract, arg) for arg in args)
+        kwargs = {name: map_leaves(abstract, arg) for name, arg in kwargs.items()}
+        callee = self.stage(args, kwargs)
+        types = types_text(args, kwargs)
+        return Lowered(callee, lambda: self.specialize(args, kwargs)[0], types)
+
     def stage(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Callee:
         """The program for arguments like these, or of these types."""
         return stage(self.__pe_function__, args, kwargs)
@@ -133,6 +132,21 @@ class Kernel(Generic[P, R]):
     def signature(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
         """What specializations are found by."""
         return signature(args, kwargs)
+
+    def _ready(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Specialization, Sequence[object]]:
+        """What `specialize` gives, for calls like earlier ones by the quick way."""
+        call = read_call(args, kwargs)
+        if call is not None:
+            for known in self._quick.get(call.key, ()):
+                quick_values = known.read(call.leaves)
+                if quick_values is not None:
+                    return known, quick_values
+        specialization, values = self.specialize(args, kwargs)
+        if call is not None:
+            self._remember(call, specialization, values)
+        return specialization, values
 
     def specialize(
         self, args: Sequence[object], kwargs: Mapping[str, object]

@@ -125,7 +125,7 @@ def test_a_dict_argument_is_no_keyword() -> None:
 
     assert chosen({"b": 1.0}) == 1.0
     with pytest.raises((KernelTypeError, TypeError, PeffectsError)):
-        chosen(b=1.0)  # type: ignore[call-arg]
+        chosen(b=1.0)  # type: ignore[call-overload]
     assert chosen(2.0, b=3.0) == 3.0
     assert chosen({"b": 4.0}) == 4.0
 

@@ -23,8 +23,9 @@ from peffects.differentiate.programs import (
 from peffects.errors import DerivativeArgumentError, UnsupportedSyntaxError
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import F64, Block, Program, Scalar, Table, Var
-from peffects.kernels import Callee, Kernel
+from peffects.kernels import Kernel
 from peffects.source import caller
+from peffects.specialization import Callee
 from peffects.staging.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import here

@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from peffects.codegen import workers
 from peffects.codegen.arguments import input_writer, output_reader
 from peffects.codegen.driver import thread_count
+from peffects.codegen.given import deliver, direct_slot, given
 from peffects.codegen.loader import Module
 from peffects.codegen.loops import Buffer, HostLoop, LoopProgram, Stage
 from peffects.codegen.plan import runnable
 from peffects.codegen.sizes import size_function, work_estimate
-from peffects.codegen.workspace import NOT_STARTED, Workspace
+from peffects.codegen.workspace import NOT_STARTED, AnyArray, Workspace
 from peffects.errors import LaunchTimeoutError
 
 __all__ = ["Executable", "LaunchOptions", "Progress", "launch_options"]
@@ -83,6 +85,7 @@ class Executable:
     """A loop program with its machine code, to be called any number of times, by any thread."""
 
     __slots__ = (
+        "_direct",
         "_estimate",
         "_idle",
         "_most_chunks",
@@ -100,14 +103,17 @@ class Executable:
         buffers = _buffers(program.stages)
         self._readers = [output_reader(kind, buffers) for kind in program.outputs]
         self._stages = [runnable(stage, module.addresses, program) for stage in program.stages]
+        self._direct = [direct_slot(output, program.stages) for output in program.outputs]
         self._estimate = size_function(work_estimate(program.stages))
         self._most_chunks = _most_chunks(program.stages)
         self._idle: list[Workspace] = []
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: Any, into: Sequence[AnyArray | None] = ()) -> tuple[Any, ...]:
         """Run the program on the values of its inputs; give those of its outputs.
 
-        Raises what a failing iteration failed with, the first in index order.
+        `into` may have an array for each output, in which its value is given; what such arrays
+        hold after an exception is not defined.  Raises what a failing iteration failed with, the
+        first in index order; OutArgumentError if an array has another shape than its output.
         """
         idle = self._idle
         try:
@@ -117,6 +123,8 @@ class Executable:
         for write, value in zip(self._writers, values, strict=True):
             write(workspace, value)
         workspace.inputs = values
+        if into:
+            workspace.given = given(into, self._direct, values)
         options = _options.get()
         if options is _NO_OPTIONS and (
             self._estimate(workspace.words) < _LONG_NS or not _in_main_thread()
@@ -125,6 +133,9 @@ class Executable:
         else:
             self._run_watched(workspace, options)
         results = tuple([read(workspace) for read in self._readers])
+        if into:
+            results = tuple(map(deliver, results, into, repeat(self.program.at)))
+            workspace.given = {}
         workspace.held.clear()
         workspace.inputs = ()
         idle.append(workspace)  # not after an exception: it may be in use, or hold a failure

@@ -38,9 +38,10 @@ from peffects.codegen.loops import (
 )
 from peffects.codegen.sizes import Size, shape_function, size_function
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
-from peffects.errors import AllocationError, InternalError
+from peffects.errors import AllocationError, InternalError, OutArgumentError
+from peffects.source import SrcInfo
 
-__all__ = ["CancelledError", "Runnable", "runnable"]
+__all__ = ["CancelledError", "Runnable", "check_shape", "runnable"]
 
 _ALIGNED_BYTES = 4096
 """Buffers from this size on start on a cache line: below, the slower allocation does not pay."""
@@ -75,6 +76,9 @@ class _Allocation:
         """Make the buffer, unless an earlier iteration of a host loop has left one that fits."""
         words, held, slot = workspace.words, workspace.held, self.slot
         shape, size = self._shape(words)
+        if slot in workspace.given:
+            self._take(workspace, shape)
+            return
         if slot in held:
             array = held[slot]
             if array.shape == shape and array.dtype == self._dtype:
@@ -90,6 +94,13 @@ class _Allocation:
         held[slot] = array
         words[slot] = address_of(array)
 
+    def _take(self, workspace: Workspace, shape: tuple[int, ...]) -> None:
+        """Use the caller's array, which has the right dtype and layout."""
+        array = workspace.given[self.slot]
+        check_shape(array, shape, self._at)
+        workspace.held[self.slot] = array
+        workspace.words[self.slot] = address_of(array)
+
     def _refusal(self, shape: tuple[int, ...], size: int) -> AllocationError:
         if min(shape, default=0) < 0:
             return AllocationError(
@@ -101,6 +112,16 @@ class _Allocation:
             f"A table of shape {shape}, {size} bytes, cannot be allocated.",
             at=self._at,
             fix="Reduce where you make it, so that it is never stored, or work on parts.",
+        )
+
+
+def check_shape(array: AnyArray, shape: tuple[int, ...], at: SrcInfo) -> None:
+    """Refuse an array of the caller for a result of another shape, which is made at `at`."""
+    if array.shape != shape:
+        raise OutArgumentError(
+            f"an array in `out` has shape {array.shape}, but its result has shape {shape}.",
+            at=at,
+            fix="Give an array of the result's shape; or leave `out` away.",
         )
 
 

@@ -71,7 +71,8 @@ class Workspace:
 
     `words`, `unsigned`, `doubles`, `floats` are views of the same memory, which starts with the
     frame; the `*_at` attributes are positions in `words`.  `ticks` has one counter a chunk, `held`
-    the buffers by slot; `threads` is 0 where the running thread's context says how many.
+    the buffers by slot, `given` those of the caller among them; `threads` is 0 where the running
+    thread's context says how many.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class Workspace:
         "doubles",
         "floats",
         "frame_address",
+        "given",
         "held",
         "inputs",
         "memory",
@@ -117,6 +119,7 @@ class Workspace:
         words[CANCEL_SLOT] = self.frame_address + 8 * self.cancel_at
         words[TICKS_SLOT] = self.frame_address + 8 * self.ticks_at
         self.held: dict[int, AnyArray] = {}
+        self.given: dict[int, AnyArray] = {}
         self.inputs: tuple[object, ...] = ()
         self.threads = 0
         self.watched = False

@@ -64,6 +64,7 @@ from peffects.errors.running import (
     DivisionError,
     LaunchTimeoutError,
     NotANumberError,
+    OutArgumentError,
     ValueRangeError,
 )
 
@@ -100,6 +101,7 @@ __all__ = [
     "NotPicklable",
     "NotReplayable",
     "OperationDefinitionError",
+    "OutArgumentError",
     "PeffectsError",
     "ReplayDivergence",
     "ResourceNotReplayable",

@@ -86,3 +86,17 @@ class NotANumberError(PeffectsError, ArithmeticError):
     """
 
     code = "PE407"
+
+
+class OutArgumentError(PeffectsError, ValueError):
+    """What is given as `out=` does not fit the result of the kernel.
+
+    Wrong, for a kernel that gives 10 doubles:
+
+        kernel(x, out=np.empty(9))
+        kernel(x, out=np.empty(10, np.float32))
+
+    Right: an array, or a tuple or dict of arrays, like the result: `out=np.empty(10)`.
+    """
+
+    code = "PE408"

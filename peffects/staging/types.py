@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import KernelTypeError
 from peffects.source import caller
-from peffects.staging.promotion import dtype_name, number_type
+from peffects.staging.promotion import dtype_name, number_type, scalar_of
 
-__all__ = ["ArgumentType", "ArrayType", "ScalarType", "as_array", "type_of"]
+__all__ = [
+    "ArgumentType",
+    "Array",
+    "ArrayType",
+    "ScalarType",
+    "abstract",
+    "as_array",
+    "type_of",
+]
+
+_Axes = TypeVarTuple("_Axes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,9 @@ class ArrayType:
     dtype: str
     ndim: int
 
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(':' * self.ndim)}]"
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
@@ -30,8 +43,48 @@ class ScalarType:
     dtype: str
     weak: bool = False
 
+    def __str__(self) -> str:
+        if self.weak:
+            return "float" if self.dtype == "float64" else "int"
+        return self.dtype
+
 
 ArgumentType: TypeAlias = ArrayType | ScalarType
+
+
+class Array(Generic[*_Axes]):
+    """The type of an array argument: `Array[n, m, float]` has two axes and holds doubles.
+
+    The last item is `float`, `int`, `bool` or a dtype of numpy.  Those before it, one for each
+    axis, are names for readers (strings, type variables, numbers): compiled code takes any size.
+    Raises KernelTypeError for what is no type of elements.
+    """
+
+    def __class_getitem__(cls, items: Any) -> Any:
+        """The type with these axes and elements."""
+        *axes, elem = items if isinstance(items, tuple) else (items,)
+        scalar = scalar_of(elem)
+        if elem is None or scalar is None:  # numpy would take None for float64
+            raise KernelTypeError(
+                f"`Array[...]` ends in {elem!r}, which is no type of a kernel's numbers.",
+                at=caller(),
+                fix="Write one item for each axis and then the type: `pe.Array[n, m, float]`.",
+            )
+        return ArrayType(scalar.dtype, len(axes)) if axes else ScalarType(scalar.dtype)
+
+
+def abstract(value: object) -> object:
+    """The type that a type or a value stands for; what is neither number nor array stays."""
+    if isinstance(value, type):
+        weak = value in (float, int)
+        known = value in (float, int, bool) or issubclass(value, np.generic)
+        scalar = scalar_of(value) if known else None
+        return value if scalar is None else ScalarType(scalar.dtype, weak)
+    kind = type_of(value)
+    if kind is None and hasattr(value, "shape") and hasattr(value, "dtype"):
+        dtype, ndim = dtype_name(np.dtype(value.dtype)), len(value.shape)
+        return ArrayType(dtype, ndim) if ndim else ScalarType(dtype)
+    return value if kind is None else kind
 
 
 def as_array(value: object) -> NDArray[np.generic] | None:
