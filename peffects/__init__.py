@@ -42,6 +42,14 @@ if TYPE_CHECKING:
     from peffects.parallel.tasks import run_async
     from peffects.pickling import pickled, unpickled
     from peffects.resumption import Resumption
+    from peffects.staging.folds import (
+        cummax,
+        cummin,
+        cumprod,
+        cumsum,
+        fold,
+        scan,
+    )
     from peffects.staging.maths import (
         arccos,
         arcsin,
@@ -126,6 +134,10 @@ __all__ = [
     "check_grads",
     "cos",
     "cosh",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "debug_checks",
     "each",
     "effectful",
@@ -135,6 +147,7 @@ __all__ = [
     "expm1",
     "final",
     "floor",
+    "fold",
     "grad",
     "handle",
     "handler",
@@ -163,6 +176,7 @@ __all__ = [
     "prod",
     "run",
     "run_async",
+    "scan",
     "set_threads",
     "sin",
     "sinh",
@@ -249,6 +263,14 @@ _HOMES = {
     ),
     "parallel.table": ("Table",),
     "resumption": ("Resumption",),
+    "staging.folds": (
+        "cummax",
+        "cummin",
+        "cumprod",
+        "cumsum",
+        "fold",
+        "scan",
+    ),
     "staging.maths": (
         "arccos",
         "arcsin",
@@ -302,6 +324,8 @@ def __getattr__(name: str) -> object:
     """Load a public name from its home, the first time that it is used."""
     for home, names in _HOMES.items():
         if name in names:
+            if home.startswith("staging."):  # outside a kernel, a loop operation is one of its own
+                _importlib.import_module("peffects.kernels")
             value: object = getattr(_importlib.import_module(f"peffects.{home}"), name)
             globals()[name] = value
             return value

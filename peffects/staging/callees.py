@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from peffects.errors import KernelTypeError, SideEffectError
+from peffects.errors import KernelTypeError, SideEffectError, UnsupportedSyntaxError
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import Fin
 from peffects.staging import maths, ops
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential
+from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.scalars import binary, convert, is_symbolic, logical, unary_float
 from peffects.staging.tables import IndexTracer
 from peffects.staging.trace import current, here
@@ -117,7 +117,19 @@ def _range(*args: Any) -> object:
     return SymbolicRange(args[0], args[1], args[2] if len(args) > 2 else 1)
 
 
+def _refuse_order(what: str, values: Iterable[object]) -> None:
+    """Refuse what would number or turn round the iterations of a parallel loop."""
+    if builtins.any(isinstance(value, ops.ParallelLoop) for value in values):
+        raise UnsupportedSyntaxError(
+            f"`{what}` of `pe.par`: iterations of a parallel loop have no order.",
+            at=here(),
+            fix="Use `range`, whose rounds follow each other; or compute with the index: "
+            "`n - 1 - i`.",
+        )
+
+
 def _reversed(value: object) -> object:
+    _refuse_order("reversed", (value,))
     if isinstance(value, SymbolicRange):
         return SymbolicRange(value.start, value.stop, value.step, not value.reverse)
     if isinstance(value, range) and current() is not None:
@@ -127,14 +139,17 @@ def _reversed(value: object) -> object:
 
 
 def _enumerate(value: Any, start: Any = 0) -> object:
+    _refuse_order("enumerate", (value,))
     loop = sequential(value) if is_symbolic(value) else None
     if loop is None:
         return enumerate(value, start)
     inner = loop.value
 
     def pair(index: IndexTracer) -> object:
-        number: object = index if start == 0 else binary(prims.ADD, index, start)
-        return number, inner(index)
+        number: object = index
+        if loop.reverse:  # the rounds are numbered as they come
+            number = binary(prims.SUB, binary(prims.SUB, loop.set.size, 1), index)
+        return number if start == 0 else binary(prims.ADD, number, start), inner(index)
 
     return SequentialLoop(loop.set, pair, loop.reverse, loop.exact)
 
@@ -142,13 +157,8 @@ def _enumerate(value: Any, start: Any = 0) -> object:
 def _zip(*values: Any, strict: bool = False) -> object:
     if not _symbolic(values):
         return zip(*values, strict=strict)
-    tables = [as_table(value) for value in values]
-    first = tables[0]
-
-    def rows(index: IndexTracer) -> object:
-        return tuple(table[index] for table in tables)
-
-    return SequentialLoop(first.index_set, rows, exact=True)
+    _refuse_order("zip", values)
+    return zipped(values)
 
 
 def _isinstance(value: object, kinds: object) -> bool:

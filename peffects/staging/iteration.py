@@ -12,7 +12,7 @@ trip counts.  Loops over other Python sequences run while staging.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from peffects.errors import DataRaceError, InternalError, MergeError, UnsupportedSyntaxError
@@ -292,6 +292,7 @@ class FoldLoop(_Carried):
     ) -> None:
         super().__init__(trace, names, frame)
         self.loop, self.targets, self.stop = loop, targets, stop
+        self.tables: tuple[Var, ...] = ()
 
     def __iter__(self) -> Iterator[object]:
         trace, loop = self.trace, self.loop
@@ -317,23 +318,29 @@ class FoldLoop(_Carried):
 
     def _emit(self, scope: Scope, binder: Var, ends: Frame) -> None:
         trace = self.trace
-        atoms = self.end_atoms(ends)
-        block = trace.close(scope, atoms)
+        atoms, made = self.end_atoms(ends), self.output_atoms()
+        block = trace.close(scope, (*atoms, *made))
         inits = self.initial_atoms()
         invariant = self.prune(atoms, inits)
         kept = [k for k, carry in enumerate(self.carries) if carry not in invariant]
-        body = Block(block.bindings, tuple(block.results[k] for k in kept))
+        results = (*(atoms[k] for k in kept), *made)
+        body = Block(block.bindings, results)
         carries = tuple(self.carries[k] for k in kept)
         starts = tuple(inits[k] for k in kept)
         fold = Fold(binder, self.loop.reverse, carries, starts, substitute(body, invariant))
         stop = self._stop_carry(ends)
         loop = fold if stop is None else until(fold, stop, self.src)
         counter = () if stop is None else ("count",)
-        outputs = trace.emit(loop, (*counter, *(carry.name for carry in carries)), self.src)
-        outputs = outputs[len(outputs) - len(carries) :]
+        found = trace.emit(loop, (*counter, *(carry.name for carry in carries)), self.src)
+        outputs = found[len(counter) : len(counter) + len(carries)]
+        self.tables = found[len(counter) + len(carries) :]
         last: dict[Var, Atom] = {carry: invariant.get(carry, carry) for carry in self.carries}
         last.update(zip(carries, outputs, strict=True))
         self.finish(last, invariant)
+
+    def output_atoms(self) -> Sequence[Atom]:
+        """What each round gives besides its carries; `tables` of it are there after the loop."""
+        return ()
 
     def _stop_carry(self, ends: Frame) -> Var | None:
         """The carry that says that the loop is left; None if it never is."""

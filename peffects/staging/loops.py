@@ -50,10 +50,15 @@ from peffects.staging.trees import flatten, unflatten
 
 __all__ = [
     "Body",
+    "accumulated_type",
     "as_sets",
     "bind_index",
+    "check_known",
+    "check_rows",
     "finish_reduction",
     "finish_table",
+    "open_sets",
+    "parameter_names",
     "result_atom",
     "trace_body",
     "whole_table",
@@ -157,7 +162,7 @@ def trace_body(operation: str, function: object, over: object) -> Iterator[Body]
     call = trace.inputs.resolve(function)
     names = parameter_names(function)
     given = over is not None
-    sets = as_sets(over) if given else _open_sets(names)
+    sets = as_sets(over) if given else open_sets(names)
     if len(names) != len(sets) and (len(names) != 1 or not sets):
         raise KernelTypeError(
             f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
@@ -173,11 +178,12 @@ def trace_body(operation: str, function: object, over: object) -> Iterator[Body]
         indices: list[object] = [index for _, index in pairs]
         value = call(*indices) if len(names) == len(sets) else call(tuple(indices))
         for index_set, hint in zip(sets, hints, strict=True):
-            _check_known(operation, index_set, hint)
+            check_known(operation, index_set, hint)
         yield Body(operation, tuple(var for var, _ in pairs), value, scope)
 
 
-def _open_sets(names: Sequence[str]) -> tuple[IndexSetTracer, ...]:
+def open_sets(names: Sequence[str]) -> tuple[IndexSetTracer, ...]:
+    """Index sets that the use of the indices `names` must settle."""
     trace = staging()
     return tuple(
         IndexSetTracer(trace.sizes.placeholder(name), Origin(f"the set of `{name}`"), trace.scope)
@@ -185,7 +191,8 @@ def _open_sets(names: Sequence[str]) -> tuple[IndexSetTracer, ...]:
     )
 
 
-def _check_known(operation: str, index_set: IndexSetTracer, name: str) -> None:
+def check_known(operation: str, index_set: IndexSetTracer, name: str) -> None:
+    """Raise UnknownIndexSetError if nothing settled the set of the index `name`."""
     if not staging().sizes.is_known(index_set.atom):
         raise UnknownIndexSetError(
             f"nothing says which set `{name}` runs over: it indexes no table.",
@@ -202,7 +209,7 @@ def result_atom(leaf: object, role: str) -> Atom:
     return lift(leaf, role).atom
 
 
-def _check_rows(atoms: Sequence[Atom], operation: str) -> None:
+def check_rows(atoms: Sequence[Atom], operation: str) -> None:
     """Tables that a loop body gives have the same size in each iteration."""
     trace = staging()
     for atom in atoms:
@@ -222,7 +229,7 @@ def finish_table(body: Body) -> object:
     leaves, tree = flatten(body.value)
     role = f"what the body of `{body.operation}` returns"
     atoms = [result_atom(leaf, role) for leaf in leaves]
-    _check_rows(atoms, body.operation)
+    check_rows(atoms, body.operation)
     block = trace.close(body.scope, atoms)
     names = [atom.name if isinstance(atom, Var) else "t" for atom in atoms]
     tables = trace.emit(For(body.binders, block), names)
@@ -241,7 +248,7 @@ def whole_table(body: Body) -> TableTracer | None:
     return None
 
 
-def _accumulated(elem: Scalar, monoid: Monoid) -> Scalar:
+def accumulated_type(elem: Scalar, monoid: Monoid) -> Scalar:
     """The type in which values of type `elem` are combined; small integers are widened."""
     if monoid in (Monoid.AND, Monoid.OR):
         return BOOL
@@ -255,11 +262,11 @@ def _accumulated(elem: Scalar, monoid: Monoid) -> Scalar:
 def _summand(atom: Atom, monoid: Monoid, role: str) -> Atom:
     t = atom.type
     if isinstance(t, Table):
-        return fit(value_tracer(atom), Table(t.dims, _accumulated(t.elem, monoid)), role)
+        return fit(value_tracer(atom), Table(t.dims, accumulated_type(t.elem, monoid)), role)
     assert isinstance(t, Scalar)
     if monoid in (Monoid.AND, Monoid.OR):
         return to_bool(value_tracer(atom))
-    return cast(Operand(atom, t, False), _accumulated(t, monoid))
+    return cast(Operand(atom, t, False), accumulated_type(t, monoid))
 
 
 def finish_reduction(body: Body, monoid: Monoid) -> object:
@@ -268,7 +275,7 @@ def finish_reduction(body: Body, monoid: Monoid) -> object:
     leaves, tree = flatten(body.value)
     role = f"what the body of `{body.operation}` returns"
     atoms = [_summand(result_atom(leaf, role), monoid, role) for leaf in leaves]
-    _check_rows(atoms, body.operation)
+    check_rows(atoms, body.operation)
     refs = []
     for atom in atoms:
         assert isinstance(atom.type, Scalar | Table)

@@ -35,9 +35,9 @@ from peffects.staging.trace import current, here, staging
 from peffects.staging.trees import map_leaves
 
 __all__ = [
-    "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp", "max",
-    "mean",
-    "min", "par", "prod", "run_outside_with", "stop_gradient", "sum", "table", "unchecked", "where",
+    "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp",
+    "loop_operation", "max", "mean", "min", "par", "prod", "run_outside_with",
+    "stop_gradient", "sum", "table", "unchecked", "where",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -55,7 +55,7 @@ def run_outside_with(run: Outside) -> None:
     _outside[:] = [run]
 
 
-def _loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
+def loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
     """An operation that stages and runs itself outside kernels."""
 
     @functools.wraps(operation)
@@ -64,15 +64,24 @@ def _loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
             return operation(*args, **kwargs)
         if not _outside:
             raise InternalError(f"nobody said how `{operation.__name__}` runs outside a kernel.")
-        return cast(R, _outside[0](operation, args, kwargs))
+        flags = {name: value for name, value in kwargs.items() if isinstance(value, bool)}
+        values = {name: value for name, value in kwargs.items() if name not in flags}
+        call = _with_flags(operation, **flags) if flags else operation
+        return cast(R, _outside[0](call, args, values))
 
     return staged_or_run
+
+
+@functools.lru_cache(maxsize=256)
+def _with_flags(operation: Callable[..., object], **flags: bool) -> Callable[..., object]:
+    """`operation` with `reverse=True` and the like: they choose the program, and are no numbers."""
+    return functools.partial(operation, **flags)
 
 
 # --- tables --------------------------------------------------------------------------------------
 
 
-@_loop_operation
+@loop_operation
 def table(function: object, *, over: object = None) -> Any:
     """The table of `function(i)` for all indices i; a tuple of results gives a tuple of tables.
 
@@ -84,7 +93,7 @@ def table(function: object, *, over: object = None) -> Any:
     return result
 
 
-@_loop_operation
+@loop_operation
 def each(function: object, *, over: object = None) -> None:
     """Run `function(i)` for all indices i in parallel, for what it accumulates."""
     with trace_body("each", function, over) as body:
@@ -129,43 +138,43 @@ def _check_not_empty(operation: str, binders: Sequence[Var]) -> None:
         trace.check(some, ValueRangeError, text, (), "Give a table that has elements.")
 
 
-@_loop_operation
+@loop_operation
 def sum(function: object, *, over: object = None) -> Any:
     """The sum of `function(i)` over all indices i; 0 if there are none."""
     return _reduce("sum", Monoid.ADD, function, over)
 
 
-@_loop_operation
+@loop_operation
 def prod(function: object, *, over: object = None) -> Any:
     """The product of `function(i)` over all indices i; 1 if there are none."""
     return _reduce("prod", Monoid.MUL, function, over)
 
 
-@_loop_operation
+@loop_operation
 def max(function: object, *, over: object = None) -> Any:
     """The largest `function(i)`; ValueRangeError if there are no indices."""
     return _reduce("max", Monoid.MAX, function, over)
 
 
-@_loop_operation
+@loop_operation
 def min(function: object, *, over: object = None) -> Any:
     """The smallest `function(i)`; ValueRangeError if there are no indices."""
     return _reduce("min", Monoid.MIN, function, over)
 
 
-@_loop_operation
+@loop_operation
 def any(function: object, *, over: object = None) -> Any:
     """Whether `function(i)` holds for some index i."""
     return _reduce("any", Monoid.OR, function, over)
 
 
-@_loop_operation
+@loop_operation
 def all(function: object, *, over: object = None) -> Any:
     """Whether `function(i)` holds for every index i."""
     return _reduce("all", Monoid.AND, function, over)
 
 
-@_loop_operation
+@loop_operation
 def mean(function: object, *, over: object = None) -> Any:
     """The mean of `function(i)` over all indices i; nan if there are none."""
     function, over = _elements(function, over)
@@ -200,7 +209,7 @@ def _materialized(operation: str, function: object, over: object) -> TableTracer
     return result
 
 
-@_loop_operation
+@loop_operation
 def logsumexp(function: object, *, over: object = None) -> Any:
     """`log(sum(exp(function(i))))`, without overflow; -inf if there are no indices."""
     values = _materialized("logsumexp", function, over)
@@ -235,13 +244,13 @@ def _first(operation: str, monoid: Monoid, function: object, over: object) -> ob
     return convert(_reduce(operation, Monoid.MIN, place, values.index_sets), I64, weak=True)
 
 
-@_loop_operation
+@loop_operation
 def argmin(function: object, *, over: object = None) -> Any:
     """The first index at which `function(i)` is smallest, as an int."""
     return _first("argmin", Monoid.MIN, function, over)
 
 
-@_loop_operation
+@loop_operation
 def argmax(function: object, *, over: object = None) -> Any:
     """The first index at which `function(i)` is largest, as an int."""
     return _first("argmax", Monoid.MAX, function, over)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 from typing import cast as cast_
 
@@ -22,11 +23,13 @@ from peffects.staging.scalars import (
 from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.trace import here, staging
 
-__all__ = ["SequentialLoop", "SymbolicRange", "sequential"]
+__all__ = ["SequentialLoop", "SymbolicRange", "sequential", "zipped"]
 
 
 class SequentialLoop:
     """A loop over `set`; `value` gives what the loop variable is for an index."""
+
+    _pe_symbolic: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -138,3 +141,43 @@ def sequential(iterable: object) -> SequentialLoop | None:
         table = as_table(iterable)
         return SequentialLoop(table.index_set, lambda index: table[index], exact=True)
     return None
+
+
+def zipped(values: Sequence[object]) -> SequentialLoop:
+    """The loop over `zip(*values)`: it ends with the shortest of them."""
+    loops = [_part(value) for value in values]
+    first = loops[0].set
+    if all(map(is_table, values)):  # one index for all: tables of different lengths are refused
+        return SequentialLoop(first, lambda i: tuple(loop.value(i) for loop in loops), exact=True)
+    size = functools.reduce(_shorter, [loop.set.atom for loop in loops])
+    index_set = IndexSetTracer(size, Origin("a `zip`", here()), staging().scope)
+
+    def items(index: IndexTracer) -> tuple[object, ...]:
+        found = []
+        for loop in loops:
+            found.append(loop.value(index))
+            index.within = None  # what a range says of its own length does not hold for all
+        return tuple(found)
+
+    return SequentialLoop(index_set, items)
+
+
+def _part(value: object) -> SequentialLoop:
+    loop = sequential(value)
+    if loop is None or loop.reverse:
+        raise KernelTypeError(
+            f"`zip` combines a symbol with {value!r:.60}.",
+            at=here(),
+            fix="Zip tables and ranges; index everything else: `for i in range(n)`.",
+        )
+    return loop
+
+
+def _shorter(left: Atom, right: Atom) -> Atom:
+    trace = staging()
+    if left == right or trace.sizes.same(left, right):
+        return left
+    size = trace.prim(op.MIN, left, right, name="length")
+    trace.size_homes[size] = trace.scope
+    trace.scope.nonnegative.add(size)
+    return size

@@ -79,7 +79,12 @@ class Tracer:
         self._refuse("the elements")
 
     def __contains__(self, item: object) -> bool:
-        self._refuse("the elements")
+        raise ControlFlowError(
+            f"`in` asks whether something is among the elements of {self.what()}, which are known "
+            "only when the kernel runs.",
+            at=here(),
+            fix="Say it with a reduction: `pe.any(lambda i: x[i] == value)`.",
+        )
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         self._refuse("a numpy array")

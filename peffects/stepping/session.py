@@ -36,6 +36,7 @@ from peffects.staging.trees import flatten, map_leaves
 from peffects.staging.types import as_array
 from peffects.stepping.loops import Rows, as_sets, iterate, positions, sets_of
 from peffects.stepping.rewrite import for_debugging
+from peffects.stepping.sequential import sequential_operations
 from peffects.stepping.values import Accumulator, Index, Int, PastEnd, Set, as_computed
 
 __all__ = ["debug"]
@@ -121,6 +122,7 @@ class _Session:
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
             int: _int, float: _float, min: _min, max: _max, **_MATHS,
+            **sequential_operations(self),
         }  # fmt: skip
         reductions: dict[Function, Function] = {
             ops.sum: np.sum, ops.prod: np.prod, ops.max: np.max, ops.min: np.min,

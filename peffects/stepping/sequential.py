@@ -1,0 +1,188 @@
+"""`pe.fold`, `pe.scan` and running reductions of a kernel that runs as plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peffects.errors import KernelTypeError, UnknownIndexSetError
+from peffects.staging import folds
+from peffects.staging.loops import parameter_names
+from peffects.staging.trace import here
+from peffects.staging.trees import flatten, map_leaves
+from peffects.stepping.loops import Rows, as_sets, iterate, positions
+from peffects.stepping.values import Accumulator, Index, Set, as_computed
+
+__all__ = ["sequential_operations"]
+
+Function = Callable[..., Any]
+
+_RUNNING: Mapping[Function, Callable[..., NDArray[Any]]] = {
+    folds.cumsum: np.add.accumulate, folds.cumprod: np.multiply.accumulate,
+    folds.cummax: np.maximum.accumulate, folds.cummin: np.minimum.accumulate,
+}  # fmt: skip
+
+
+class Session(Protocol):
+    """What is needed of the debugging run."""
+
+    indices: list[tuple[str, tuple[Index, ...]]]
+
+    def callee(self, function: Any) -> Any:
+        """What is called in place of `function`."""
+
+    def item(self, owner: Any, key: Any) -> Any:
+        """`owner[key]`, tested."""
+
+
+def sequential_operations(session: Session) -> dict[object, Function]:
+    """What is called in place of the sequential loop operations."""
+    loops = _Loops(session)
+    found: dict[object, Function] = {folds.fold: loops.fold, folds.scan: loops.scan}
+    found.update({name: loops.running(name, f) for name, f in _RUNNING.items()})
+    return found
+
+
+class _Loops:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    # --- rounds ----------------------------------------------------------------------------------
+
+    def rounds(
+        self,
+        operation: str,
+        body: Function,
+        sets: Sequence[Set],
+        reverse: bool,
+    ) -> Rows:
+        """What `body(*indices)` gives for all indices, in the order of the loop."""
+
+        def step(place: tuple[Index, ...]) -> object:
+            self.session.indices.append((f"`{operation}`", place))
+            try:
+                return body(*place)
+            finally:
+                self.session.indices.pop()
+
+        rows = Rows()
+        if not reverse:
+            for value in iterate(sets, step):
+                rows.add(value)
+            return rows
+        if any(index_set.size is None for index_set in sets):
+            raise UnknownIndexSetError(
+                f"nothing says before the loop where `{operation}` begins, from its last index.",
+                at=here(),
+                fix="Give it: `over=n`, where n is an int, a table or `x.index`.",
+            )
+        for place in list(positions(sets))[::-1]:
+            rows.add(step(place))
+        return rows
+
+    def sets(self, function: Function, over: object, first: int) -> tuple[Set, ...]:
+        if over is not None:
+            return as_sets(over)
+        names = parameter_names(function)[first:]
+        return tuple(Set(None, f"the set of `{name}`") for name in names)
+
+    # --- operations ------------------------------------------------------------------------------
+
+    def fold(
+        self, function: Function, init: Any, *, over: Any = None, reverse: bool = False
+    ) -> Any:
+        """`pe.fold`."""
+        call, carry = self.session.callee(function), init
+
+        def body(*indices: Index) -> tuple[()]:
+            nonlocal carry
+            carry = call(carry, *indices)
+            return ()
+
+        self.rounds("fold", body, self.sets(function, over, 1), reverse)
+        return carry
+
+    def scan(
+        self,
+        function: Function,
+        init: Any,
+        xs: Any = None,
+        *,
+        over: Any = None,
+        reverse: bool = False,
+    ) -> Any:
+        """`pe.scan`."""
+        call, carry = self.session.callee(function), init
+        sets = self.sets(function, over, 1) if xs is None else (Set(_length(xs), "`xs`"),)
+
+        def body(*indices: Index) -> object:
+            nonlocal carry
+            items = indices if xs is None else (self.row(xs, *indices),)
+            carry, given = _pair(call(carry, *items))
+            return given
+
+        rows = self.rounds("scan", body, sets, reverse)
+        return carry, _tables(rows, sets, reverse)
+
+    def row(self, xs: Any, index: Index) -> Any:
+        if isinstance(xs, range):
+            return as_computed(xs[index])
+        return map_leaves(lambda leaf: self.session.item(leaf, index), xs)
+
+    def running(self, operation: Function, accumulate: Callable[..., NDArray[Any]]) -> Function:
+        """`pe.cumsum` and its kin."""
+
+        def call(function: Any, *, over: Any = None, reverse: bool = False) -> Any:
+            if isinstance(function, np.ndarray | Accumulator):
+                rows, sets = np.asarray(function), as_sets(over if over is not None else function)
+                found = Rows()
+                for k in range(sets[0].size or 0):
+                    found.add(rows[k])
+            else:
+                sets = self.sets(function, over, 0)
+                call = self.session.callee(function)
+                found = self.rounds(operation.__name__, call, sets, False)
+
+            def combine(column: NDArray[Any]) -> NDArray[Any]:
+                order = slice(None, None, -1) if reverse else slice(None)
+                return accumulate(_widened(column, accumulate)[order], axis=0)[order]
+
+            return found.map(combine)
+
+        return call
+
+
+def _widened(column: NDArray[Any], accumulate: Callable[..., NDArray[Any]]) -> NDArray[Any]:
+    """Small integers as numpy sums them up."""
+    if accumulate not in (np.add.accumulate, np.multiply.accumulate):
+        return column
+    return column.astype(np.cumsum(column[:0], axis=0).dtype)
+
+
+def _tables(rows: Rows, sets: Sequence[Set], reverse: bool) -> Any:
+    """The tables of what the rounds gave, each at its place."""
+    shape = tuple(index_set.size or 0 for index_set in sets)
+
+    def table(column: NDArray[Any]) -> NDArray[Any]:
+        ordered = column[::-1] if reverse else column
+        return ordered.reshape(shape + column.shape[1:])
+
+    return rows.map(table)
+
+
+def _length(xs: Any) -> int:
+    rows: Any = xs if isinstance(xs, range) else flatten(xs)[0][0]
+    return len(rows)
+
+
+def _pair(result: object) -> tuple[object, object]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise KernelTypeError(
+            f"the function given to `scan` returns {result!r:.60}, and a pair is needed.",
+            at=here(),
+            fix="Return `(carry, output)`.",
+        )
+    return result
