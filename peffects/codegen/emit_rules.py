@@ -100,9 +100,9 @@ def lgamma_emit(t: Scalar, x: str) -> str:
     return f"lgamma(f64({x}))"
 
 
-@emit_rules.register(p.ORDINAL, p.STOP_GRADIENT)
-def same_emit(t: Scalar, x: str) -> str:
-    """The operand: lowering leaves these out, so they occur in tests only."""
+@emit_rules.register(p.ORDINAL, p.STOP_GRADIENT, p.ELEMENTARY)
+def same_emit(t: Scalar, x: str, *_: str) -> str:
+    """The first operand: lowering leaves these out, so they occur in tests only."""
     return x
 
 

@@ -129,7 +129,7 @@ class ValueLowering:
     def prim(self, op: p.Primitive, args: tuple[Atom, ...], result: Var) -> Expr:
         """A primitive; one that gives its operand unchanged disappears."""
         operands = tuple(map(self.scalar, args))
-        if op in (p.ORDINAL, p.STOP_GRADIENT):
+        if op in (p.ORDINAL, p.STOP_GRADIENT, p.ELEMENTARY):
             return operands[0]
         assert isinstance(result.type, Scalar)
         return Apply(op, operands, result.type)

@@ -6,8 +6,10 @@ helper accumulators, and the linear part weighs each update's tangent by what it
 * min, max: an update by v has won if v is the final value m; winners share, so that nothing
   depends on an order: dm = sum over updates v with v = m of dv / (number of such updates);
 * product: the factor of dv is the product of all others: the product of those that are not zero,
-  over v unless v is zero itself, times the product of the zeros among the others (see `share`).
-  Exact for first and second derivatives, whatever is zero.
+  over v unless v is zero itself, times the product of the zeros among the others.  The latter is 0
+  or 1, and has derivatives: it is written by the power sums of the zeros (Newton's identities),
+  whose number bounds how often a product can be differentiated.  Whatever is zero, derivatives of
+  order 1 to POWER_SUMS + 1 are exact, and higher ones are refused.
 
 When the derivative is not used, neither are the helpers, and dead code elimination takes them away.
 """
@@ -18,11 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from peffects.differentiate.linearize_rules import elementary
 from peffects.errors import NotDifferentiableError
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, lit_like
+from peffects.ir.builder import Builder, int_lit, lit_like
 from peffects.ir.rename import refresh
 from peffects.ir.syntax import (
+    I64,
     Accumulate,
     Atom,
     Binding,
@@ -38,6 +42,9 @@ from peffects.ir.syntax import (
 )
 from peffects.ir.traverse import binders_of, rebuild
 from peffects.source import SrcInfo
+
+POWER_SUMS = 3
+"""Power sums of zero factors that the derivative of a product keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,53 +77,60 @@ class Extremum:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product accumulator: how many factors are zero, their sum, and the product of the rest."""
+    """A product accumulator: how many factors are zero, their power sums, the product of the rest.
+
+    The sum of the k-th powers of zeros is 0, and so are its first k - 1 derivatives.
+    """
 
     ref: Var
     zeros: Var
-    zero_sum: Var
     rest: Var
+    sums: tuple[Var, ...]
 
     def helpers(self, body: Block, src: SrcInfo) -> Binding:
-        """Bind `zeros`, `zero_sum` and `rest`."""
-        counter = Var("zeros", Ref(Monoid.ADD, _held(self.ref)))
-        total = Var("zero_sum", Ref(Monoid.ADD, _held(self.ref)))
-        others = Var("rest", Ref(Monoid.MUL, _held(self.ref)))
+        """Bind `zeros`, `rest` and `sums`."""
+        elem = _elem(self.ref)
 
         def split(b: Builder, update: Accumulate) -> tuple[Atom, ...]:
-            zero, one = _lit(0.0, _elem(self.ref)), _lit(1.0, _elem(self.ref))
-            is_zero = b.prim(p.EQ, update.value, zero)
-            return (
-                b.prim(p.SELECT, is_zero, one, zero),
-                b.prim(p.SELECT, is_zero, update.value, zero),
-                b.prim(p.SELECT, is_zero, one, update.value),
-            )
+            is_zero, powers = self.powers(b, update.value)
+            nonzero = b.prim(p.SELECT, is_zero, _lit(1.0, elem), update.value)
+            return b.prim(p.CAST[I64], is_zero), nonzero, *powers
 
-        helpers = {counter: self.zeros, total: self.zero_sum, others: self.rest}
+        helpers = {
+            Var("zeros", Ref(Monoid.ADD, self.zeros.type)): self.zeros,  # type: ignore[arg-type]
+            Var("rest", Ref(Monoid.MUL, _held(self.ref))): self.rest,
+        }
+        for held in self.sums:
+            helpers[Var("powers", Ref(Monoid.ADD, _held(self.ref)))] = held
         return _replay(self.ref, body, helpers, split, src)
 
-    def share(self, b: Builder, update: Accumulate, tangent: Atom) -> Atom:
-        """What `update` contributes to the tangent of the final value.
-
-        The product of the zero factors, and of those but one, is written with their sum, so that
-        it has the right value and the right derivative: with one zero it is that sum; with two,
-        leaving out one of them, it is the other.
-        """
-        elem = _elem(self.ref)
-        zero, one, two = _lit(0.0, elem), _lit(1.0, elem), _lit(2.0, elem)
-        count, value = _at(b, self.zeros, update), update.value
-        zero_sum, rest = _at(b, self.zero_sum, update), _at(b, self.rest, update)
+    def powers(self, b: Builder, value: Atom) -> tuple[Atom, list[Atom]]:
+        """Whether `value` is zero, and what it adds to each of the power sums."""
+        zero = _lit(0.0, _elem(self.ref))
         is_zero = b.prim(p.EQ, value, zero)
-        has_one = b.prim(p.EQ, count, one)
-        of_all = b.prim(p.SELECT, has_one, zero_sum, zero)
-        of_all = b.prim(p.SELECT, b.prim(p.EQ, count, zero), one, of_all)
-        other = b.prim(p.SUB, zero_sum, value)
-        of_others = b.prim(p.SELECT, b.prim(p.EQ, count, two), other, zero)
-        of_others = b.prim(p.SELECT, has_one, one, of_others)
-        divisor = b.prim(p.SELECT, is_zero, one, value)
-        factor = b.prim(p.SELECT, is_zero, of_others, of_all)
-        others = b.prim(p.MUL, b.prim(p.DIV, rest, divisor), factor)
-        return b.prim(p.MUL, others, tangent, name="dt")
+        first = b.prim(p.SELECT, is_zero, value, zero)
+        powers: list[Atom] = [first]
+        for _ in self.sums[1:]:
+            powers.append(b.prim(p.MUL, powers[-1], first))
+        return is_zero, powers
+
+    def share(self, b: Builder, update: Accumulate, tangent: Atom) -> Atom:
+        """What `update` contributes to the tangent of the final value: the product of the others.
+
+        That of the zeros among the others is an elementary symmetric polynomial of theirs, whose
+        degree is their number, so it has the right value and the right derivatives.
+        """
+        value = update.value
+        is_zero, powers = self.powers(b, value)
+        degree = b.prim(p.SUB, _at(b, self.zeros, update), b.prim(p.CAST[I64], is_zero))
+        sums = [
+            b.prim(p.SUB, _at(b, table, update), power)
+            for table, power in zip(self.sums, powers, strict=True)
+        ]
+        of_zeros = elementary(b, degree, int_lit(len(sums)), sums)
+        divisor = b.prim(p.SELECT, is_zero, _lit(1.0, _elem(self.ref)), value)
+        of_rest = b.prim(p.DIV, _at(b, self.rest, update), divisor)
+        return b.prim(p.MUL, b.prim(p.MUL, of_rest, of_zeros), tangent, name="dt")
 
 
 Recorded: TypeAlias = Extremum | Product
@@ -130,8 +144,11 @@ def recorded(ref: Var, final: Var) -> Recorded | None:
         case Monoid.MIN | Monoid.MAX:
             return Extremum(ref, final, Var(f"{ref.name}_ties", _held(ref)))
         case Monoid.MUL:
-            names = ("zeros", "zero_sum", "rest")
-            return Product(ref, *(Var(f"{ref.name}_{name}", _held(ref)) for name in names))
+            held = _held(ref)
+            counts = Table(held.dims, I64) if isinstance(held, Table) else I64
+            sums = (Var(f"{ref.name}_powers_{k + 1}", held) for k in range(POWER_SUMS))
+            zeros, rest = Var(f"{ref.name}_zeros", counts), Var(f"{ref.name}_rest", held)
+            return Product(ref, zeros, rest, tuple(sums))
         case _:
             return None
 

@@ -9,14 +9,15 @@ select by a nonlinear condition, and casts between floats: those that `transpose
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from peffects.errors import NotDifferentiableError
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, lit_like
+from peffects.ir.builder import Builder, int_lit, lit_like
 from peffects.ir.primitives import Primitive
 from peffects.ir.rules import RuleTable
-from peffects.ir.syntax import Atom, Lit, Scalar
+from peffects.ir.syntax import Atom, Lit, Scalar, Var
 
 Tangent: TypeAlias = Atom | None
 Rule: TypeAlias = Callable[[Builder, tuple[Atom, ...], Atom, tuple[Tangent, ...]], Tangent]
@@ -116,16 +117,24 @@ def select_linearize(
 def min_linearize(
     b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
 ) -> Tangent:
-    """The tangent of the smaller operand; of the first, when they are equal."""
-    return _choose(b, b.prim(p.LE, args[0], args[1]), tangents[0], tangents[1], out)
+    """The tangent of the smaller operand; the mean of both, when they are equal."""
+    return _winner(b, args[0], args[1], tangents, out)
 
 
 @linearize_rules.register(p.MAX)
 def max_linearize(
     b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
 ) -> Tangent:
-    """The tangent of the larger operand; of the first, when they are equal."""
-    return _choose(b, b.prim(p.LE, args[1], args[0]), tangents[0], tangents[1], out)
+    """The tangent of the larger operand; the mean of both, when they are equal."""
+    return _winner(b, args[1], args[0], tangents, out)
+
+
+def _winner(b: Builder, low: Atom, high: Atom, tangents: tuple[Tangent, ...], out: Atom) -> Tangent:
+    """The first tangent where `low` < `high`, the second where it is above, and else the mean."""
+    first, second = tangents
+    halves = [None if t is None else _scale(b, constant(out, 0.5), t) for t in tangents]
+    others = _choose(b, b.prim(p.LT, high, low), second, add_tangents(b, *halves), out)
+    return _choose(b, b.prim(p.LT, low, high), first, others, out)
 
 
 def _choose(b: Builder, pred: Atom, x: Tangent, y: Tangent, like: Atom) -> Tangent:
@@ -154,6 +163,43 @@ def stop_gradient_linearize(
     return None
 
 
+@linearize_rules.register(p.ELEMENTARY)
+def elementary_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """Newton: the partial of e_m by the power sum p_k is (-1)^(k-1) e_(m-k) / k.
+
+    A power sum of zeros has no derivative below its own order, so the first p_k are all that the
+    first k derivatives need.
+    """
+    _, degree, orders, *sums = args
+    assert isinstance(orders, Lit)
+    if orders.value == 0 and any(tangent is not None for tangent in tangents):
+        raise NotDifferentiableError(
+            f"derivative {len(sums) + 2} of a product was asked for; {len(sums) + 1} are known.",
+            at=b.at,
+            fix="Multiply in order, which has all: `for i in range(len(x)): p = p * x[i]`.",
+        )
+    total: Tangent = None
+    for k, tangent in enumerate(tangents[3:], start=1):
+        if tangent is not None:
+            lower = b.prim(p.SUB, degree, int_lit(k))
+            partial = elementary(b, lower, int_lit(int(orders.value) - 1), sums)
+            scaled = b.prim(p.MUL, partial, constant(out, (-1.0) ** (k - 1) / k))
+            total = add_tangents(b, total, _scale(b, scaled, tangent))
+    return total
+
+
+def elementary(b: Builder, degree: Atom, orders: Lit, sums: Sequence[Atom]) -> Var:
+    """The elementary symmetric polynomial e_degree of zeros whose power sums are `sums`.
+
+    Its value is 1 for degree 0 and else 0; `orders` derivatives of it may be taken.
+    """
+    one, zero = constant(sums[0], 1.0), constant(sums[0], 0.0)
+    value = b.prim(p.SELECT, b.prim(p.EQ, degree, int_lit(0)), one, zero)
+    return b.prim(p.ELEMENTARY, value, degree, orders, *sums)
+
+
 # --- partial derivatives -------------------------------------------------------------------------
 
 
@@ -174,7 +220,7 @@ def _pow_exponent(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
 
 
 def _sign(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
-    """-1, 0 or 1: at 0, the middle of the subgradients."""
+    """-1, 0 or 1: at 0, the mean of both sides."""
     (x,) = args
     zero, one = constant(x, 0.0), constant(x, 1.0)
     positive = b.prim(p.SELECT, b.prim(p.LT, zero, x), one, zero)

@@ -87,7 +87,7 @@ _NONLINEAR = "it is not linear in any operand; linearize never puts it on a tang
 transpose_rules.refuse(
     p.FLOORDIV, p.MOD, p.POW, p.ABS, p.MIN, p.MAX, p.SQRT, p.EXP, p.EXPM1, p.LOG, p.LOG1P, p.SIN,
     p.COS, p.TAN, p.ARCSIN, p.ARCCOS, p.ARCTAN, p.ARCTAN2, p.SINH, p.COSH, p.TANH, p.ERF, p.LGAMMA,
-    p.FLOOR, p.CEIL, p.TRUNC, p.STOP_GRADIENT,
+    p.FLOOR, p.CEIL, p.TRUNC, p.STOP_GRADIENT, p.ELEMENTARY,
     why=_NONLINEAR,
 )  # fmt: skip
 transpose_rules.refuse(

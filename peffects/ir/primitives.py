@@ -109,6 +109,12 @@ def _ordinal(name: str, args: Sequence[Type]) -> Scalar:
     return I64
 
 
+def _elementary(name: str, args: Sequence[Type]) -> Scalar:
+    if args[1] != I64 or args[2] != I64:
+        raise _mismatch(name, args)
+    return _float(name, (args[0], *args[3:]))
+
+
 def _cast_to(target: Scalar) -> TypeRule:
     def rule(name: str, args: Sequence[Type]) -> Scalar:
         if not isinstance(args[0], Scalar):
@@ -194,6 +200,9 @@ SHIFT_RIGHT = _row("shift_right", 2, _integer, np.right_shift)
 
 ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
 STOP_GRADIENT = _row("stop_gradient", 1, _same, lambda x: x)
+# Its first operand, which says the value of the elementary symmetric polynomial of some numbers
+# that are all zero; the others say its derivatives: see `differentiate/accumulations.py`.
+ELEMENTARY = _row("elementary", 6, _elementary, lambda value, *_: value)
 
 CAST: dict[Scalar, Primitive] = {
     scalar: _row(f"cast_{scalar}", 1, _cast_to(scalar), lambda x, d=dtype: x.astype(d))

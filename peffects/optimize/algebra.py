@@ -267,8 +267,8 @@ for _target, _cast in p.CAST.items():
     simplify_rules.register(_cast)(_cast_simplify(_target))
 
 
-@simplify_rules.register(p.STOP_GRADIENT)
-def stop_gradient_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
+@simplify_rules.register(p.STOP_GRADIENT, p.ELEMENTARY)
+def differentiated_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
     """Nothing is differentiated any more."""
     return args[0]
 

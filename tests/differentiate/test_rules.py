@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import Sketch
+from programs import Sketch, num
 
 from peffects.differentiate.linearize_rules import linearize_rules
 from peffects.differentiate.programs import jvp_program, value_and_grad_program
@@ -28,7 +28,7 @@ POINTS: dict[str, list[tuple[float, ...]]] = {
     "mod": [(7.3, 2.0), (-7.3, 2.2)],
 }
 CASTS = set(p.CAST.values())
-SPECIAL = {p.SELECT, p.STOP_GRADIENT, *CASTS}
+SPECIAL = {p.SELECT, p.STOP_GRADIENT, p.ELEMENTARY, *CASTS}  # with tests of their own
 RULES = [op for op in PRIMITIVES.values() if op in linearize_rules and op not in SPECIAL]
 
 
@@ -72,8 +72,9 @@ def test_forward_equals_reverse(op: Primitive) -> None:
         (p.POW, (0.0, 1.0), 1.0),
         (p.POW, (0.0, 2.0), 0.0),
         (p.ABS, (0.0,), 0.0),
-        (p.MAX, (1.0, 1.0), 1.0),
-        (p.MIN, (1.0, 1.0), 1.0),
+        (p.MAX, (1.0, 1.0), 0.5),
+        (p.MIN, (1.0, 1.0), 0.5),
+        (p.MIN, (0.0, 1.0), 1.0),
         (p.MAX, (0.0, 1.0), 0.0),
     ],
 )
@@ -83,6 +84,21 @@ def test_rule_at_kinks(op: Primitive, args: tuple[float, ...], expected: float) 
     params = [s.scalar(f"x{i}") for i in range(op.arity)]
     program = s.done(s.b.prim(op, *params))
     assert evaluate(value_and_grad_program(program, [0]), args)[1] == expected
+
+
+def test_kinks_that_cancel_leave_the_derivative_of_a_smooth_function() -> None:
+    """max(-x, 0) + log1p(exp(-|x|)) is log(1 + exp(-x)), whose slope at 0 is -1/2."""
+    s = Sketch("softplus")
+    x = s.scalar("x")
+    tail = s.b.prim(p.LOG1P, s.b.prim(p.EXP, s.b.prim(p.NEG, s.b.prim(p.ABS, x))))
+    program = s.done(s.b.prim(p.ADD, s.b.prim(p.MAX, s.b.prim(p.NEG, x), num(0.0)), tail))
+    for place, slope in [
+        (0.0, -0.5),
+        (-0.0, -0.5),
+        (1.0, -1 / (1 + np.e)),
+        (-1.0, -np.e / (1 + np.e)),
+    ]:
+        assert evaluate(value_and_grad_program(program, [0]), [place])[1] == pytest.approx(slope)
 
 
 def test_power_of_zero_has_a_derivative_in_its_exponent() -> None:
