@@ -45,7 +45,8 @@ def check_program(program: Program, stage: str = "a pass") -> Program:
         checker.bind(size.var)
     for param in program.params:
         checker.bind(param)
-    checker.block(program.body)
+    checker.bindings(program.body)
+    checker.results(program.body, checker.scope)  # a program may compute the sizes of its results
     return program
 
 
@@ -80,6 +81,12 @@ class _Checker:
         outer = set(self.scope)
         for binder in binders:
             self.bind(binder)
+        self.bindings(block)
+        self.results(block, outer.union(binders))
+        self.scope = outer
+        return tuple(atom.type for atom in block.results)
+
+    def bindings(self, block: Block) -> None:
         for binding in block.bindings:
             self.binding = binding
             self.expr(binding.expr)
@@ -89,16 +96,17 @@ class _Checker:
             self.require(types == declared, f"{types} is bound to variables of {declared}")
             for var in binding.vars:
                 self.bind(var)
+
+    def results(self, block: Block, sizes: set[Var]) -> None:
+        """The results are in scope, and their sizes are among `sizes`."""
         for atom in block.results:
             self.use(atom)
             self.require(not isinstance(atom.type, Ref), f"the reference {atom!r} escapes")
             for size in sizes_of(atom.type):
                 self.require(
-                    not isinstance(size, Var) or size in outer or size in binders,
+                    not isinstance(size, Var) or size in sizes,
                     f"the type of {atom!r} mentions {size!r}, which is bound inside the block",
                 )
-        self.scope = outer
-        return tuple(atom.type for atom in block.results)
 
     def expr(self, expr: Expr) -> None:
         match expr:

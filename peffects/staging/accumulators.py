@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from peffects.ir.syntax import (
 )
 from peffects.ir.typing import drop_axes
 from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.array_methods import ArrayMethods
 from peffects.staging.scalars import (
-    Arithmetic,
     ScalarTracer,
     Tracer,
     lift,
@@ -49,10 +49,8 @@ __all__ = ["AccumulatorTracer", "UncheckedTracer", "as_table", "fit", "is_table"
 _OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "|="}
 
 
-class AccumulatorTracer(Arithmetic):
+class AccumulatorTracer(ArrayMethods):
     """A value that loops add to; its final value once it is read."""
-
-    __array_ufunc__ = None  # type: ignore[assignment]
 
     def __init__(self, held: Accumulator, name: str) -> None:
         self.held = held
@@ -75,6 +73,11 @@ class AccumulatorTracer(Arithmetic):
     def __repr__(self) -> str:
         return f"<accumulator {self.held.ref!r}>"
 
+    @property
+    def is_whole(self) -> bool:  # type: ignore[override]
+        """Whether it holds a table."""
+        return isinstance(self.type, Table)
+
     def read(self) -> ScalarTracer | TableTracer:
         """The final value."""
         trace = staging()
@@ -90,7 +93,7 @@ class AccumulatorTracer(Arithmetic):
         value = self.read()
         return value.operand()
 
-    def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
+    def __getitem__(self, key: object) -> Any:
         value = self.read()
         if isinstance(value, ScalarTracer):
             raise KernelTypeError(

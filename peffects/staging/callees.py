@@ -23,6 +23,7 @@ from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import Fin
 from peffects.staging import maths, ops
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.numpy_creation import CREATION
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.scalars import binary, convert, is_symbolic, logical, unary_float
 from peffects.staging.tables import IndexTracer
@@ -241,6 +242,7 @@ def _on_symbols(original: Function, on_symbols: Function) -> Function:
 
 REPLACED: dict[object, Function] = {
     **BUILTINS,
+    **CREATION,
     **{original: _on_symbols(original, new) for original, new in (MATH | CASTS).items()},  # type: ignore[arg-type]
 }
 

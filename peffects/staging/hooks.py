@@ -308,7 +308,7 @@ def _function(function: FunctionType, kernel: bool = False) -> Function:
         return function
     check_no_effect(function)
     if not is_users(function):
-        return function
+        return REPLACED.get(function, function)
     if inspect.isgeneratorfunction(function) and current() is not None:
         raise KernelTypeError(
             f"the generator function `{function.__name__}` is called in a kernel.",

@@ -27,7 +27,7 @@ from peffects.staging.captures import (
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.tables import TableTracer
-from peffects.staging.trace import Trace, here
+from peffects.staging.trace import Arrays, Trace, here
 from peffects.staging.trees import LEAF, Node, is_tree, parts_of, unflatten
 from peffects.staging.types import ArrayType, ScalarType, type_of
 
@@ -41,8 +41,13 @@ _MOST_ENTRIES = 1000
 class KernelInputs:
     """Parameters, captures and guards of one trace."""
 
-    def __init__(self, resolve: Callable[[Callable[..., object]], Callable[..., object]]) -> None:
+    def __init__(
+        self,
+        resolve: Callable[[Callable[..., object]], Callable[..., object]],
+        arrays: Arrays,
+    ) -> None:
         self.resolve = resolve
+        self.arrays = arrays
         self.trace: Trace | None = None
         self.params: list[Var] = []
         self.captures: list[Capture] = []

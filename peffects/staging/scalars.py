@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -23,13 +23,15 @@ from peffects.staging.arithmetic import Operand
 from peffects.staging.promotion import number_type
 from peffects.staging.trace import Scope, here, staging
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Function: TypeAlias = Callable[..., object]
 
 __all__ = [
-    "Operand", "ScalarTracer", "Tracer", "binary", "compare", "convert", "is_symbolic",
-    "lift", "logical", "make", "operand", "power", "renamed", "select", "test", "to_bool",
-    "unary", "unary_float",
-    "weak_int",
+    "Arithmetic", "Operand", "ScalarTracer", "Tracer", "binary", "bitwise", "compare", "convert",
+    "invert", "is_symbolic", "is_whole", "lift", "logical", "make", "operand", "pointwise",
+    "positive", "power",
+    "renamed", "select", "test", "to_bool", "unary", "unary_float", "weak_int",
 ]  # fmt: skip
 
 
@@ -38,6 +40,7 @@ class Tracer:
 
     _pe_symbolic: ClassVar[bool] = True
     __array_priority__: ClassVar[float] = 1000.0
+    is_whole: bool = False
     scope: Scope
 
     def operand(self) -> Operand:
@@ -154,14 +157,13 @@ class Arithmetic(Tracer):
         return unary(op.NEG, self)
 
     def __pos__(self) -> ScalarTracer:
-        return make(lift(self))
+        return positive(self)
 
     def __abs__(self) -> ScalarTracer:
         return unary(op.ABS, self)
 
     def __invert__(self) -> ScalarTracer:
-        x = lift(self)
-        return logical(op.NOT, self) if x.type == BOOL else binary(op.BIT_XOR, self, -1)
+        return invert(self)
 
     def __and__(self, other: object) -> ScalarTracer:
         return bitwise(op.AND, op.BIT_AND, self, other)
@@ -217,30 +219,13 @@ class Arithmetic(Tracer):
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
         """`np.exp(x[i])`, `np.float64(2) * x[i]` and the like."""
-        if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
-            raise KernelTypeError(
-                f"`np.{ufunc.__name__}` combines a symbol with a whole array.",
-                at=here(),
-                fix="Index the array: kernels compute on elements.",
-            )
-        name = ufunc.__name__
-        if method == "__call__" and not kwargs and name in _UFUNCS:
-            return _UFUNCS[name](*inputs)
-        raise KernelTypeError(
-            f"kernels have no `np.{name}`.", at=here(), fix="Use the functions of `pe` or `math`."
-        )
+        return staging().inputs.arrays.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Function, types: object, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
-        if function is np.where and len(args) == 3 and not kwargs:
-            return select(*args)
-        name = function.__name__
-        raise KernelTypeError(
-            f"`np.{name}` is called on symbols.",
-            at=here(),
-            fix="Write it for elements, with `pe.table`, `pe.sum` and so on.",
-        )
+        """`np.sum(row)` and the like."""
+        return staging().inputs.arrays.call(function, args, kwargs)
 
 
 class ScalarTracer(Arithmetic):
@@ -347,26 +332,64 @@ def _describe(value: object) -> str:
 # --- operations ----------------------------------------------------------------------------------
 
 
+def is_whole(value: object) -> bool:
+    """Whether `value` is a whole table or array: an operation on it is one on its elements."""
+    if isinstance(value, Tracer):
+        return value.is_whole
+    return isinstance(value, np.ndarray) and value.ndim > 0
+
+
+def pointwise(operation: Callable[P, R]) -> Callable[P, R]:
+    """An operation on numbers, which of whole tables makes the table of its values."""
+
+    @functools.wraps(operation)
+    def of_numbers_or_tables(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not any(map(is_whole, args)):
+            return operation(*args, **kwargs)
+        of_elements = functools.partial(operation, **kwargs)
+        return cast(R, staging().inputs.arrays.pointwise(of_elements, args))
+
+    return of_numbers_or_tables
+
+
+@pointwise
 def binary(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
     return make(arithmetic.binary(primitive, lift(left), lift(right)))
 
 
+@pointwise
 def unary(primitive: Primitive, value: object) -> ScalarTracer:
     """A number through `primitive`."""
     return make(arithmetic.unary(primitive, lift(value)))
 
 
+@pointwise
+def positive(value: object) -> ScalarTracer:
+    """A number as it is."""
+    return make(lift(value))
+
+
+@pointwise
+def invert(value: object) -> ScalarTracer:
+    """`~value`: not, of a bool; the complement of the bits of an integer."""
+    is_bool = lift(value).type == BOOL
+    return logical(op.NOT, value) if is_bool else binary(op.BIT_XOR, value, -1)
+
+
+@pointwise
 def unary_float(primitive: Primitive, *values: object) -> ScalarTracer:
     """Numbers as floats through `primitive`."""
     return make(arithmetic.floats(primitive, *map(lift, values)))
 
 
+@pointwise
 def compare(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     """A comparison; comparing with something that is no number is refused."""
     return make(arithmetic.compare(primitive, lift(left), lift(right)))
 
 
+@pointwise
 def test(primitive: Primitive, value: object) -> ScalarTracer:
     """A test of a number as a float, such as whether it is finite."""
     return make(arithmetic.floats(primitive, lift(value)))
@@ -382,11 +405,13 @@ def to_bool(value: object) -> Atom:
     return arithmetic.truth(lift(value, "a condition"))
 
 
+@pointwise
 def logical(primitive: Primitive, *values: object) -> ScalarTracer:
     """Truth values through `primitive`."""
     return make(arithmetic.emit(primitive, tuple(map(to_bool, values)), False))
 
 
+@pointwise
 def bitwise(
     on_bools: Primitive, on_integers: Primitive, left: object, right: object
 ) -> ScalarTracer:
@@ -394,11 +419,13 @@ def bitwise(
     return make(arithmetic.bitwise(on_bools, on_integers, lift(left), lift(right)))
 
 
+@pointwise
 def select(condition: object, then: object, orelse: object) -> ScalarTracer:
     """`then` if `condition` else `orelse`; both are computed."""
     return make(arithmetic.select(to_bool(condition), lift(then), lift(orelse)))
 
 
+@pointwise
 def power(base: object, exponent: object) -> ScalarTracer:
     """`base ** exponent`; a small literal integer exponent becomes multiplications."""
     if isinstance(exponent, int) and not isinstance(exponent, bool):
@@ -408,40 +435,7 @@ def power(base: object, exponent: object) -> ScalarTracer:
     return make(arithmetic.power(lift(base), lift(exponent)))
 
 
+@pointwise
 def convert(value: object, target: Scalar, weak: bool = False) -> ScalarTracer:
     """A number as `target`; a float that becomes an integer is truncated, and must be in range."""
     return make(arithmetic.convert(lift(value), target, weak))
-
-
-# --- numpy's functions ---------------------------------------------------------------------------
-
-_FLOAT_UFUNCS = {
-    "sqrt": op.SQRT, "exp": op.EXP, "expm1": op.EXPM1, "log": op.LOG, "log1p": op.LOG1P,
-    "sin": op.SIN, "cos": op.COS, "tan": op.TAN, "arcsin": op.ARCSIN, "arccos": op.ARCCOS,
-    "arctan": op.ARCTAN, "arctan2": op.ARCTAN2, "sinh": op.SINH, "cosh": op.COSH, "tanh": op.TANH,
-    "floor": op.FLOOR, "ceil": op.CEIL, "trunc": op.TRUNC,
-}  # fmt: skip
-_BINARY_UFUNCS = {
-    "add": op.ADD, "subtract": op.SUB, "multiply": op.MUL, "divide": op.DIV,
-    "floor_divide": op.FLOORDIV, "remainder": op.MOD, "maximum": op.MAX, "minimum": op.MIN,
-    "left_shift": op.SHIFT_LEFT, "right_shift": op.SHIFT_RIGHT,
-}  # fmt: skip
-_COMPARE_UFUNCS = {"less": op.LT, "less_equal": op.LE, "equal": op.EQ, "not_equal": op.NE}
-_LOGICAL_UFUNCS = {"logical_and": op.AND, "logical_or": op.OR, "logical_not": op.NOT}
-_UFUNCS: dict[str, Function] = {
-    **{name: functools.partial(unary_float, row) for name, row in _FLOAT_UFUNCS.items()},
-    **{name: functools.partial(binary, row) for name, row in _BINARY_UFUNCS.items()},
-    **{name: functools.partial(compare, row) for name, row in _COMPARE_UFUNCS.items()},
-    **{name: functools.partial(logical, row) for name, row in _LOGICAL_UFUNCS.items()},
-    "greater": lambda x, y: compare(op.LT, y, x),
-    "greater_equal": lambda x, y: compare(op.LE, y, x),
-    "negative": functools.partial(unary, op.NEG),
-    "absolute": functools.partial(unary, op.ABS),
-    "power": power,
-    "square": lambda x: power(x, 2),
-    "isfinite": functools.partial(test, op.IS_FINITE),
-    "isnan": functools.partial(test, op.IS_NAN),
-    "bitwise_and": functools.partial(bitwise, op.AND, op.BIT_AND),
-    "bitwise_or": functools.partial(bitwise, op.OR, op.BIT_OR),
-    "bitwise_xor": functools.partial(bitwise, op.NE, op.BIT_XOR),
-}

@@ -19,6 +19,7 @@ from peffects.ir.syntax import Atom, Program
 from peffects.ir.traverse import free_vars
 from peffects.source import UNKNOWN, SrcInfo, of_code
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.arrays import NumpyArrays
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
@@ -113,7 +114,7 @@ def stage(
     kwargs = kwargs or {}
     plain = getattr(function, "__pe_function__", function)
     call_signature = signature(args, kwargs)
-    inputs = KernelInputs(resolve)
+    inputs = KernelInputs(resolve, NumpyArrays())
     src = _place_of(plain)
     trace = Trace(getattr(plain, "__name__", "kernel"), inputs, src)
     inputs.trace = trace

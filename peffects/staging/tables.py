@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,12 @@ from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Atom, Bounds, Index, Lit, Scalar, Table, Var
 from peffects.source import UNKNOWN, SrcInfo
 from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.array_methods import ArrayMethods
 from peffects.staging.scalars import (
     Arithmetic,
     ScalarTracer,
     Tracer,
+    is_whole,
     lift,
     renamed,
 )
@@ -117,6 +119,13 @@ def place_of(
     return _Axes(name, t).place(items, unchecked)
 
 
+def _is_plain(item: Item) -> bool:
+    """Whether `item` is one index: no slice, no new axis, no table of indices."""
+    return not (isinstance(item, slice | list) or item is None or item is Ellipsis) and not (
+        is_whole(item)
+    )
+
+
 class _Axes:
     """Indices against the axes of a value: what reading and accumulating share."""
 
@@ -142,11 +151,11 @@ class _Axes:
             staging().check_open(item.scope, item.what())
             if self._same_set(axis, item):
                 return item.var, True
-        if isinstance(item, slice) or item is None or item is Ellipsis:
+        if not _is_plain(item):
             raise KernelTypeError(
-                f"`{self.name}` is indexed with a slice.",
+                f"`{self.name}` is indexed with a slice or a table, where only elements can be.",
                 at=here(),
-                fix="Write elements: `pe.table(lambda i: x[i + 1], over=n)`; `x[i]` is a row.",
+                fix="Give one index for each axis; `pe.each` and `pe.par` go over many.",
             )
         x = lift(item, f"the index of axis {axis} of `{self.name}`")
         if not x.type.is_integer:
@@ -227,15 +236,15 @@ def _check_in_scope(
         )
 
 
-class TableTracer(Tracer):
+class TableTracer(ArrayMethods):
     """A table: an array parameter, a result of `table`, a row."""
 
-    __array_ufunc__ = None
+    is_whole = True
 
     def __init__(self, var: Var, scope: Scope, name: str = "") -> None:
         assert isinstance(var.type, Table)
-        self.var = var
-        self.type = var.type
+        self.held = var
+        self.type: Table = var.type
         self.scope = scope
         self.name = name or var.name
 
@@ -244,21 +253,32 @@ class TableTracer(Tracer):
         return f"the table `{self.name}`"
 
     def __repr__(self) -> str:
-        return f"<table {self.var!r}>"
+        return f"<table {self.held!r}>"
 
     def rename(self, name: str) -> None:
         """Take the name of the local that holds the table first."""
-        var = renamed(self.var, name)
-        if var is not self.var:
-            self.var, self.name = var, name
+        var = renamed(self.held, name)
+        if var is not self.held:
+            self.held, self.name = var, name
 
     def atom(self) -> Var:
         """The variable; raises if it is out of scope."""
         staging().check_open(self.scope, self.what())
-        return self.var
+        return self.held
 
-    def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
-        return self.element(_items(key))
+    def __getitem__(self, key: object) -> Any:
+        items = _items(key)
+        if all(map(_is_plain, items)):
+            return self.element(items)
+        return staging().inputs.arrays.subscript(self, items)
+
+    def operand(self) -> Operand:
+        """Raises: a table is no number."""
+        raise KernelTypeError(
+            f"{self.what()} is a whole table, and one number is needed here.",
+            at=here(),
+            fix="Index it, `x[i]`; or make one number of it: `.sum()`, `.any()`, `.all()`.",
+        )
 
     def element(
         self, items: tuple[Item, ...], unchecked: bool = False
@@ -297,25 +317,14 @@ class TableTracer(Tracer):
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the elements."""
-        return np.dtype(self.type.elem.dtype)
+        elem: Scalar = self.type.elem
+        return np.dtype(elem.dtype)
 
     def __len__(self) -> int:
         self._refuse("the length")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         refuse_write(self.name)
-
-    def _whole(self, other: object) -> NoReturn:
-        raise KernelTypeError(
-            f"{self.what()} is used as a whole in arithmetic.",
-            at=here(),
-            fix=f"Write it for elements: `pe.table(lambda i: ... {self.name}[i] ...)`.",
-        )
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _whole
-    __rtruediv__ = __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = _whole
-    __mod__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _whole
-    __hash__ = Tracer.__hash__
 
 
 def refuse_write(name: str) -> NoReturn:

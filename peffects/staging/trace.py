@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Protocol
+
+import numpy as np
 
 from peffects.errors import AccumulatorError, InternalError, LeakedTracerError, PeffectsError
 from peffects.ir.builder import Builder
@@ -25,7 +28,17 @@ from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 from peffects.staging.regions import enclose, export
 from peffects.staging.sizes import Sizes
 
-__all__ = ["Accumulator", "Inputs", "Kind", "Scope", "Trace", "current", "here", "staging"]
+__all__ = [
+    "Accumulator",
+    "Arrays",
+    "Inputs",
+    "Kind",
+    "Scope",
+    "Trace",
+    "current",
+    "here",
+    "staging",
+]
 
 
 class Kind(enum.Enum):
@@ -76,8 +89,35 @@ class Accumulator:
         self.written_in: set[object] = set()
 
 
+class Arrays(Protocol):
+    """What whole tables do, as numpy's arrays do it.  It is made of loops, so it lies above."""
+
+    def pointwise(self, function: Callable[..., object], args: Sequence[object]) -> object:
+        """The table of `function` of the elements of the tables among `args`."""
+
+    def subscript(self, table: object, items: tuple[object, ...]) -> object:
+        """`table[items]` with slices, `None`, `...` or tables among the items."""
+
+    def call(
+        self,
+        function: Callable[..., object],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> object:
+        """A function of numpy on symbols."""
+
+    def ufunc(
+        self, function: object, method: str, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
+        """A universal function of numpy, or a method such as `np.add.reduce`, on symbols."""
+
+
 class Inputs(Protocol):
     """What `stage.py` gives to a trace: hidden parameters and rewritten callees."""
+
+    @property
+    def arrays(self) -> Arrays:
+        """What whole tables do."""
 
     def capture(self, value: object) -> object:
         """The hidden parameter that stands for a number or an array; other values as they are."""
@@ -99,7 +139,9 @@ class Trace:
         self.root = Scope(Kind.KERNEL, None, object(), src)
         self.scope = self.root
         self.size_homes: dict[Var, Scope] = {}
+        self.lengths: dict[tuple[object, ...], tuple[Scope, Atom]] = {}
         self.named: set[Var] = set()
+        self.place: SrcInfo | None = None
         self._made_here: dict[int, tuple[Scope, object]] = {}
 
     @contextlib.contextmanager
@@ -157,6 +199,15 @@ class Trace:
 
     # --- emission --------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def located(self, src: SrcInfo) -> Iterator[None]:
+        """Emit at the user line `src`, whatever line runs now."""
+        outer, self.place = self.place, src
+        try:
+            yield
+        finally:
+            self.place = outer
+
     @property
     def builder(self) -> Builder:
         """The builder of the innermost open block."""
@@ -166,7 +217,7 @@ class Trace:
         self, expr: Expr, names: Sequence[str] = (), src: SrcInfo | None = None
     ) -> tuple[Var, ...]:
         """Bind `expr` in the innermost open block, at the user's line."""
-        self.builder.at = src or here()
+        self.builder.at = src or self.place or here()
         return self.builder.emit(expr, names)
 
     def prim(self, op: Primitive, *args: Atom, name: str = "t") -> Var:
@@ -278,9 +329,14 @@ _INTERNAL: dict[str, bool] = {}
 _PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
 
 
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+
+
 def _is_internal(file: str) -> bool:
+    """Whether `file` is ours, or numpy's: its functions call us back."""
     if file not in _INTERNAL:
-        _INTERNAL[file] = is_internal_file(file) or file == contextlib.__file__
+        called_back = file == contextlib.__file__ or file.startswith(_NUMPY)
+        _INTERNAL[file] = called_back or is_internal_file(file)
     return _INTERNAL[file]
 
 

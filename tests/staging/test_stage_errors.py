@@ -238,7 +238,7 @@ def test_python_needs_the_number() -> None:
     check(ControlFlowError, text, (1.0,), "the text of the value `x`")
 
     def k(x: Any) -> Any:
-        return np.array(x)  # here
+        return np.asfortranarray(x)  # here
 
     check(ControlFlowError, k, (1.0,), "numpy array")
 

@@ -1,0 +1,181 @@
+"""numpy's functions that make arrays: inside a kernel they make tables, of sizes it computes.
+
+They are found by the hook of calls (`callees.py`), since numpy itself would ask for their sizes.
+What has a formula is a view: `np.arange(n)[i]` is `i`, and `np.zeros(n)` is stored only if needed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from peffects.errors import KernelTypeError
+from peffects.ir import primitives as op
+from peffects.ir.syntax import F64, I64, FinSet, Scalar
+from peffects.staging import maths
+from peffects.staging.accumulators import as_table
+from peffects.staging.array_methods import element_type
+from peffects.staging.lengths import known_size
+from peffects.staging.loops import as_sets
+from peffects.staging.numpy_joins import of_numbers
+from peffects.staging.numpy_shapes import shape_of
+from peffects.staging.scalars import (
+    binary,
+    compare,
+    convert,
+    is_symbolic,
+    is_whole,
+    lift,
+    logical,
+    select,
+)
+from peffects.staging.trace import current, here
+from peffects.staging.views import Place, ViewTracer
+
+__all__ = ["CREATION", "array", "full", "like"]
+
+Function: TypeAlias = Callable[..., Any]
+
+
+def _filled(shape: Any, value: Any, elem: Scalar) -> object:
+    """A table of one number; the number itself for the shape `()`."""
+    number = convert(value, elem)
+    dims = shape_of(shape)
+    return ViewTracer(dims, elem, lambda places: number) if dims else number
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> object:
+    """`np.full`."""
+    elem = lift(fill_value).type if dtype is None else element_type(dtype)
+    return _filled(shape, fill_value, elem)
+
+
+def _of(value: int) -> Function:
+    """`np.zeros` and `np.ones`."""
+    return lambda shape, dtype=float: _filled(shape, value, element_type(dtype))
+
+
+def like(value: int | None) -> Function:
+    """`np.zeros_like` and its kin; with None `np.full_like`."""
+
+    def function(a: Any, *args: Any, dtype: Any = None, shape: Any = None) -> object:
+        fill: Any = args[0] if value is None else value
+        elem = lift(a).type if not is_whole(a) else as_table(a).type.elem
+        elem = elem if dtype is None else element_type(dtype)
+        if shape is not None:
+            return _filled(shape, fill, elem)
+        return convert(fill, elem) if not is_whole(a) else _filled(as_table(a).shape, fill, elem)
+
+    return function
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> object:
+    """`np.arange`; of floats, too."""
+    first, last = (0, start) if stop is None else (start, stop)
+    numbers = [lift(number, "an argument of `np.arange`") for number in (first, last, step)]
+    is_float = any(number.type.is_float for number in numbers)
+    elem = element_type(dtype) if dtype is not None else F64 if is_float else I64
+    count = _count(first, last, step, is_float)
+    (index_set,) = as_sets(count)
+
+    def read(places: tuple[Place, ...]) -> object:
+        scaled = (
+            places[0] if isinstance(step, int) and step == 1 else binary(op.MUL, places[0], step)
+        )
+        return convert(binary(op.ADD, scaled, first), elem)
+
+    return ViewTracer([FinSet(index_set.atom)], elem, read)
+
+
+def _count(first: Any, last: Any, step: Any, is_float: bool) -> object:
+    """The number of steps from `first` to before `last`."""
+    if all(isinstance(number, int | float) for number in (first, last, step)):
+        return len(np.arange(first, last, step))
+    span = binary(op.SUB, last, first)
+    if is_float:
+        return binary(op.MAX, convert(maths.ceil(binary(op.DIV, span, step)), I64, weak=True), 0)
+    if not isinstance(step, int) or step == 0:
+        raise KernelTypeError(
+            "the step of `np.arange` is not known.", at=here(), fix="Write a literal other than 0."
+        )
+    if step < 0:
+        span, step = binary(op.SUB, first, last), -step
+    if step > 1:
+        span = binary(op.FLOORDIV, binary(op.ADD, span, step - 1), step)
+    return span if isinstance(first, int) and first == 0 and step == 1 else binary(op.MAX, span, 0)
+
+
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None
+) -> object:
+    """`np.linspace` between two numbers."""
+    (dim,) = shape_of(num)
+    number = known_size(dim.size)
+    gaps: Any = binary(op.SUB, number, 1) if endpoint else number
+    step = binary(op.DIV, binary(op.SUB, stop, start), binary(op.MAX, gaps, 1))
+    elem = element_type(float if dtype is None else dtype)
+
+    def read(places: tuple[Place, ...]) -> object:
+        value: Any = binary(op.ADD, binary(op.MUL, places[0], step), start)
+        if endpoint:  # the last number is exactly `stop`, whatever rounding does
+            is_last = logical(op.AND, compare(op.EQ, places[0], gaps), compare(op.LT, 0, places[0]))
+            value = select(is_last, stop, value)
+        return convert(value, elem)
+
+    return ViewTracer([dim], elem, read)
+
+
+def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = float) -> object:
+    """`np.eye`."""
+    elem = element_type(dtype)
+    dims = shape_of((n, n if m is None else m))
+
+    def read(places: tuple[Place, ...]) -> object:
+        row, column = places
+        on = compare(
+            op.EQ, column, row if isinstance(k, int) and k == 0 else binary(op.ADD, row, k)
+        )
+        return convert(on, elem)
+
+    return ViewTracer(dims, elem, read)
+
+
+def array(value: Any, dtype: Any = None) -> object:
+    """`np.array` and `np.asarray` of symbols: of a table itself, of a list of numbers a table."""
+    made = of_numbers(value) if isinstance(value, tuple | list) else value
+    return made if dtype is None else convert(made, element_type(dtype))
+
+
+def _has_symbols(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_has_symbols, value))
+    return is_symbolic(value)
+
+
+def _while_staging(original: Function, new: Function, of_symbols: bool = False) -> Function:
+    """`new` in a kernel (if `of_symbols`, of symbols only), `original` elsewhere."""
+
+    @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {key: value for key, value in kwargs.items() if key not in ("order", "copy")}
+        if current() is None or (of_symbols and not _has_symbols(args[0])):
+            return original(*args, **kwargs)
+        return new(*args, **kwargs)
+
+    return call
+
+
+_MAKERS: list[tuple[Function, Function]] = [
+    (np.zeros, _of(0)), (np.ones, _of(1)), (np.empty, _of(0)), (np.full, full),
+    (np.arange, arange), (np.linspace, linspace), (np.eye, eye),
+    (np.identity, lambda n, dtype=float: eye(n, dtype=dtype)),
+]  # fmt: skip
+_CONVERTERS: list[Function] = [np.array, np.asarray, np.ascontiguousarray, np.asanyarray]
+
+CREATION: dict[object, Function] = {
+    **{original: _while_staging(original, new) for original, new in _MAKERS},
+    **{original: _while_staging(original, array, of_symbols=True) for original in _CONVERTERS},
+}

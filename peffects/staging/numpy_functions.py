@@ -1,0 +1,255 @@
+"""The table of numpy's functions on symbols: what each becomes, and why others are refused.
+
+numpy asks here (`__array_function__`) when one of its functions is called on a symbol.  What is
+in the table takes numpy's arguments as far as it has them; anything else is an error at the user's
+line that names the function and what to write.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from peffects.errors import KernelTypeError
+from peffects.ir import primitives as op
+from peffects.staging import ops
+from peffects.staging.accumulators import as_table
+from peffects.staging.array_methods import element_type
+from peffects.staging.numpy_creation import like
+from peffects.staging.numpy_joins import (
+    column_stack,
+    concatenate,
+    hstack,
+    of_numbers,
+    stack,
+    vstack,
+)
+from peffects.staging.numpy_products import (
+    cross,
+    dot,
+    einsum,
+    inner,
+    outer,
+    tensordot,
+    trace_of,
+    vdot,
+)
+from peffects.staging.numpy_reductions import (
+    average,
+    count_nonzero,
+    cumprod,
+    cumsum,
+    first,
+    mean,
+    ptp,
+    reduction,
+    std,
+    var,
+)
+from peffects.staging.numpy_shapes import (
+    atleast_1d,
+    atleast_2d,
+    broadcast_to,
+    diag,
+    diagonal,
+    expand_dims,
+    flip,
+    literal_axis,
+    meshgrid,
+    moveaxis,
+    ravel,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    swapaxes,
+    take,
+    tile,
+    transpose,
+    tril,
+    triu,
+)
+from peffects.staging.scalars import binary, compare, convert, is_whole, logical, select, unary
+from peffects.staging.scalars import test as float_test
+from peffects.staging.trace import here
+
+__all__ = ["FUNCTIONS", "call"]
+
+Function: TypeAlias = Callable[..., Any]
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> object:
+    """`np.where` with three arguments: both values are computed, in every element."""
+    if x is None or y is None:
+        raise KernelTypeError(
+            "`np.where(condition)` gives places, and how many is not known before the kernel runs.",
+            at=here(),
+            fix="Give both values, `np.where(condition, x, y)`; or count: `condition.sum()`.",
+        )
+    return select(condition, x, y)
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> object:
+    """`np.clip`."""
+    low, high = min if a_min is None else a_min, max if a_max is None else a_max
+    above = a if low is None else binary(op.MAX, a, low)
+    return above if high is None else binary(op.MIN, above, high)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1) -> object:
+    """`np.diff`."""
+    table = as_table(a)
+    k = literal_axis(axis, table.ndim)
+    later = (*(slice(None) for _ in range(k)), slice(1, None))
+    sooner = (*later[:-1], slice(None, -1))
+    for _ in range(n):
+        table = as_table(binary(op.SUB, table[later], table[sooner]))
+    return table
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0) -> object:
+    """`np.trapezoid` of a vector."""
+    table = as_table(y)
+    steps = dx if x is None else diff(x)
+    sums = binary(op.ADD, table[1:], table[:-1])
+    return ops.sum(binary(op.MUL, binary(op.MUL, sums, 0.5), steps))
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> object:
+    """`np.isclose`."""
+    room = binary(op.ADD, atol, binary(op.MUL, rtol, unary(op.ABS, b)))
+    near = compare(op.LE, unary(op.ABS, binary(op.SUB, a, b)), room)
+    near = logical(op.AND, near, float_test(op.IS_FINITE, b))
+    near = logical(op.OR, near, compare(op.EQ, a, b))
+    if not equal_nan:
+        return near
+    both = logical(op.AND, float_test(op.IS_NAN, a), float_test(op.IS_NAN, b))
+    return logical(op.OR, near, both)
+
+
+def _all(value: Any) -> object:
+    return ops.all(value) if is_whole(value) else value
+
+
+def nan_to_num(x: Any, nan: Any = 0.0) -> object:
+    """`np.nan_to_num`, of nan; infinities become the largest numbers."""
+    elem = np.dtype((as_table(x) if is_whole(x) else x).dtype)
+    largest = float(np.finfo(elem).max)
+    clipped = clip(x, -largest, largest)
+    return select(float_test(op.IS_NAN, x), nan, clipped)
+
+
+def _without_nan(name: str, neutral: float) -> Function:
+    """`np.nansum` and `np.nanprod`."""
+    reduce = reduction(name)
+
+    def function(a: Any, axis: Any = None, keepdims: bool = False) -> object:
+        filled = select(float_test(op.IS_NAN, a), neutral, a)
+        return reduce(filled, axis=axis, keepdims=keepdims)
+
+    return function
+
+
+def size(a: Any, axis: int | None = None) -> object:
+    """`np.size`."""
+    table = as_table(a)
+    return table.size if axis is None else table.shape[literal_axis(axis, table.ndim)]
+
+
+FUNCTIONS: dict[object, Function] = {
+    # element by element
+    np.where: where, np.clip: clip, np.isclose: isclose, np.nan_to_num: nan_to_num,
+    np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: _all(
+        isclose(a, b, rtol, atol, equal_nan)),
+    np.array_equal: lambda a1, a2: _all(compare(op.EQ, a1, a2)),
+    np.real: lambda val: val,
+    # reductions
+    **{getattr(np, name): reduction(name) for name in ("sum", "prod", "min", "max", "any", "all")},
+    np.mean: mean, np.average: average, np.var: var, np.std: std, np.ptp: ptp,
+    np.count_nonzero: count_nonzero, np.argmin: first("argmin"), np.argmax: first("argmax"),
+    np.cumsum: cumsum, np.cumprod: cumprod, np.nansum: _without_nan("sum", 0.0),
+    np.nanprod: _without_nan("prod", 1.0),
+    # neighbours
+    np.diff: diff, **{getattr(np, name): trapezoid for name in ("trapezoid", "trapz")
+                      if name in np.__all__},
+    # shapes
+    np.transpose: transpose, np.swapaxes: swapaxes, np.moveaxis: moveaxis, np.reshape: reshape,
+    np.ravel: ravel, np.expand_dims: expand_dims, np.squeeze: squeeze, np.flip: flip,
+    np.fliplr: lambda m: flip(m, 1), np.flipud: lambda m: flip(m, 0), np.roll: roll,
+    np.repeat: repeat, np.tile: tile, np.take: take, np.broadcast_to: broadcast_to,
+    np.meshgrid: meshgrid, np.diagonal: diagonal, np.diag: diag, np.tril: tril, np.triu: triu,
+    np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.copy: lambda a: a,
+    np.shape: lambda a: as_table(a).shape if is_whole(a) else (),
+    np.ndim: lambda a: as_table(a).ndim if is_whole(a) else 0, np.size: size,
+    # several tables
+    np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack,
+    np.column_stack: column_stack,
+    np.append: lambda arr, values, axis=None: concatenate(
+        [atleast_1d(arr), atleast_1d(values)], axis=axis),
+    # products
+    np.dot: dot, np.vdot: vdot, np.inner: inner, np.outer: outer, np.tensordot: tensordot,
+    np.einsum: einsum, np.trace: trace_of, np.cross: lambda a, b: of_numbers(cross(a, b)),
+    # new tables
+    np.zeros_like: like(0), np.ones_like: like(1), np.empty_like: like(0),
+    np.full_like: lambda a, fill_value, dtype=None, shape=None: like(None)(
+        a, fill_value, dtype=dtype, shape=shape),
+}  # fmt: skip
+if hasattr(np, "astype"):  # numpy 2.1
+    FUNCTIONS[np.astype] = lambda x, dtype: convert(x, element_type(dtype))
+
+_LENGTH_UNKNOWN = "How long its result is depends on values; do it before the kernel."
+_ADVICE = {
+    "sort": "Use `pe.sort`, where there is one; or sort before the kernel.",
+    "argsort": "Use `pe.argsort`, where there is one; or sort before the kernel.",
+    "searchsorted": "Use `pe.searchsorted`, where there is one.",
+    "unique": _LENGTH_UNKNOWN, "nonzero": _LENGTH_UNKNOWN, "argwhere": _LENGTH_UNKNOWN,
+    "flatnonzero": _LENGTH_UNKNOWN, "delete": _LENGTH_UNKNOWN, "compress": _LENGTH_UNKNOWN,
+    "extract": _LENGTH_UNKNOWN,
+    "bincount": "Add to an accumulator: `h[x[i]] += 1` in a loop over `pe.par(x)`.",
+    "histogram": "Add to an accumulator: `h[bin] += 1` in a loop over `pe.par(x)`.",
+    "convolve": "`pe.table(lambda i: pe.sum(lambda k: x[i + k] * w[k]), over=n)`.",
+    "interp": "Find the interval with a loop, and write the line in it.",
+    "vectorize": "Call the function for each element: `pe.table(lambda i: f(x[i]))`.",
+    "apply_along_axis": "Call the function for each row: `pe.table(lambda i: f(x[i]))`.",
+    "copyto": "Kernels do not write to arrays: make a new table.",
+    "put": "Kernels do not write to arrays: make a new table.",
+    "fill_diagonal": "Make a new table: `np.where(np.eye(n, dtype=bool), v, x)`.",
+}  # fmt: skip
+_ELEMENTS = (
+    "Write it for elements, with `pe.table`, `pe.sum` and so on; or call it before the kernel."
+)
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """How users write a function of numpy."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+
+
+def call(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> object:
+    """A function of numpy on symbols; KernelTypeError if kernels do not have it so."""
+    name = name_of(function)
+    found = FUNCTIONS.get(function)
+    if found is None:
+        raise KernelTypeError(
+            f"kernels have no `{name}`.",
+            at=here(),
+            fix=_ADVICE.get(function.__name__, _ELEMENTS),
+        )
+    options = {key: value for key, value in kwargs.items() if value is not None}
+    for plain in ("order", "subok"):  # how numpy lays out memory, which is no matter of kernels
+        options.pop(plain, None)
+    try:
+        inspect.signature(found).bind(*args, **options)
+    except TypeError as error:
+        raise KernelTypeError(
+            f"`{name}` in a kernel does not take these arguments: {error}.",
+            at=here(),
+            fix="Leave out what kernels do not have, such as `out=`, `where=` and `initial=`.",
+        ) from None
+    return found(*args, **options)
