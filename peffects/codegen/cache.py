@@ -28,6 +28,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from peffects import special
+
 __all__ = [
     "CacheWarning",
     "Entry",
@@ -128,11 +130,15 @@ def _warn_once(place: str, problem: str) -> None:
 # --- what a key depends on --------------------------------------------------------------------
 
 
+_COMPILED_TEXTS = (special.__file__,)
+"""Modules outside this package whose functions numba compiles."""
+
+
 @functools.cache
 def _fixed_environment() -> str:
     """What machine code depends on apart from source, as far as it is fixed for this process."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in (*sorted(Path(__file__).parent.rglob("*.py")), *map(Path, _COMPILED_TEXTS)):
         digest.update(path.read_bytes())
     features = llvm.get_host_cpu_features().flatten()
     facts = (

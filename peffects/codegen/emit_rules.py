@@ -13,7 +13,7 @@ from typing import TypeAlias
 from peffects.ir import primitives as p
 from peffects.ir.primitives import Primitive
 from peffects.ir.rules import RuleTable
-from peffects.ir.syntax import BOOL, SCALARS, Scalar
+from peffects.ir.syntax import BOOL, F64, SCALARS, Scalar
 
 __all__ = ["EmitRule", "emit_rules"]
 
@@ -52,6 +52,8 @@ for _op, _function in [
     (p.ARCTAN2, "math.atan2"), (p.SINH, "math.sinh"), (p.COSH, "math.cosh"),
     (p.TANH, "math.tanh"),
     (p.IS_FINITE, "math.isfinite"), (p.IS_NAN, "math.isnan"),
+    (p.RINT, "rint"), (p.FMOD, "fmod"), (p.NEXTAFTER, "math.nextafter"),
+    (p.BIT_COUNT, "bit_count"), (p.TO_BITS, "word_of"), (p.OF_BITS, "float_of"),
 ]:  # fmt: skip
     _call(_op, _function)
 
@@ -88,16 +90,38 @@ def pow_emit(t: Scalar, x: str, y: str) -> str:
     return f"{'un' if t.name[0] == 'u' else ''}signed_power(i64({x}), i64({y}))"
 
 
-@emit_rules.register(p.ERF)
-def erf_emit(t: Scalar, x: str) -> str:
-    """Computed in f64, as the evaluator does."""
-    return f"math.erf(f64({x}))"
+def _in_f64(op: Primitive, function: str) -> None:
+    """Floats computed in f64 and rounded, as the evaluator does."""
+
+    @emit_rules.register(op)
+    def in_f64_emit(t: Scalar, *args: str) -> str:
+        if t == F64:
+            return f"{function}({', '.join(args)})"
+        return f"f32({function}({', '.join(f'f64({x})' for x in args)}))"
 
 
-@emit_rules.register(p.LGAMMA)
-def lgamma_emit(t: Scalar, x: str) -> str:
-    """Computed in f64, as the evaluator does."""
-    return f"lgamma(f64({x}))"
+for _op, _function in [
+    (p.EXP2, "math.exp2"), (p.LOG2, "math.log2"), (p.LOG10, "math.log10"), (p.CBRT, "cbrt"),
+    (p.HYPOT, "math.hypot"), (p.ARCSINH, "math.asinh"), (p.ARCCOSH, "math.acosh"),
+    (p.ARCTANH, "math.atanh"), (p.ERF, "math.erf"), (p.ERFC, "math.erfc"), (p.LGAMMA, "lgamma"),
+    (p.GAMMA, "math.gamma"), (p.DIGAMMA, "digamma"), (p.TRIGAMMA, "trigamma"),
+    (p.EXPIT, "expit"), (p.LOGADDEXP, "logaddexp"),
+]:  # fmt: skip
+    _in_f64(_op, _function)
+
+
+@emit_rules.register(p.LDEXP)
+def ldexp_emit(t: Scalar, x: str, n: str) -> str:
+    """C's exponent is an int."""
+    return f"math.ldexp({x}, i32(min(max({n}, -9999), 9999)))"
+
+
+@emit_rules.register(p.GCD)
+def gcd_emit(t: Scalar, x: str, y: str) -> str:
+    """In 64 bits; the absolute value of the smallest number fits into them."""
+    if t.name[0] == "u":
+        return f"gcd(u64({x}), u64({y}))"
+    return f"i64(gcd(u64(abs(i64({x}))), u64(abs(i64({y})))))"
 
 
 @emit_rules.register(p.ORDINAL, p.STOP_GRADIENT, p.ELEMENTARY)

@@ -200,6 +200,22 @@ def elementary(b: Builder, degree: Atom, orders: Lit, sums: Sequence[Atom]) -> V
     return b.prim(p.ELEMENTARY, value, degree, orders, *sums)
 
 
+@linearize_rules.register(p.FLOOR, p.CEIL, p.TRUNC, p.RINT, p.FLOORDIV)
+def piecewise_constant_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """Zero, wherever there is a derivative: as in x - floor(x), the distance to the next image."""
+    return None
+
+
+@linearize_rules.register(p.NEXTAFTER)
+def nextafter_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """The tangent of x: the step is as good as constant."""
+    return tangents[0]
+
+
 # --- partial derivatives -------------------------------------------------------------------------
 
 
@@ -263,6 +279,68 @@ def _mod_divisor(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
     return _minus(b, b.prim(p.FLOORDIV, x, y))
 
 
+def _zero(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    return constant(out, 0.0)
+
+
+def _fmod_divisor(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """From fmod(x, y) = x - y trunc(x / y); the rest is exact, so the quotient is nearly whole."""
+    x, y = args
+    return _minus(b, b.prim(p.RINT, b.prim(p.DIV, b.prim(p.SUB, x, out), y)))
+
+
+def _cathetus(side: int) -> Partial:
+    """Cathetus by hypotenuse; 0 at the corner, the middle of the subgradients."""
+
+    def partial(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+        zero, one = constant(out, 0.0), constant(out, 1.0)
+        at_zero = b.prim(p.EQ, out, zero)
+        return b.prim(p.DIV, args[side], b.prim(p.SELECT, at_zero, one, out))
+
+    return partial
+
+
+def _share(side: int) -> Partial:
+    """The share exp(x) / (exp(x) + exp(y)); 0 where the sum is 0, half of equal infinities."""
+
+    def partial(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+        x, y = args if side == 0 else args[::-1]
+        zero = constant(out, 0.0)
+        difference = b.prim(p.SELECT, b.prim(p.EQ, x, y), zero, b.prim(p.SUB, x, y))
+        nothing = b.prim(p.EQ, out, constant(out, -math.inf))
+        return b.prim(p.SELECT, nothing, zero, b.prim(p.EXPIT, difference))
+
+    return partial
+
+
+def _erfc_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    return _minus(b, _erf_slope(b, args, out))
+
+
+def _arcsinh_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    return _over(b, 1.0, b.prim(p.HYPOT, constant(out, 1.0), args[0]))
+
+
+def _arccosh_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """1 / sqrt((x - 1) (x + 1)), as two roots: the product overflows for large x."""
+    (x,) = args
+    low = b.prim(p.SQRT, b.prim(p.SUB, x, constant(x, 1.0)))
+    return _over(b, 1.0, b.prim(p.MUL, low, b.prim(p.SQRT, _one_plus(b, x))))
+
+
+def _arctanh_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    return _over(b, 1.0, b.prim(p.MUL, _one_minus(b, args[0]), _one_plus(b, args[0])))
+
+
+def _expit_slope(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """S(x) (1 - s(x)), where 1 - s(x) is s(-x), which does not cancel."""
+    return b.prim(p.MUL, out, b.prim(p.EXPIT, _minus(b, args[0])))
+
+
+def _log_slope(base: float) -> Partial:
+    return lambda b, a, out: _over(b, 1.0 / math.log(base), a[0])
+
+
 register_partials(p.MUL, lambda b, a, out: a[1], lambda b, a, out: a[0])
 register_partials(p.POW, _pow_base, _pow_exponent)
 register_partials(p.MOD, lambda b, a, out: constant(out, 1.0), _mod_divisor)
@@ -291,19 +369,35 @@ register_partials(p.SINH, lambda b, a, out: b.prim(p.COSH, a[0]))
 register_partials(p.COSH, lambda b, a, out: b.prim(p.SINH, a[0]))
 register_partials(p.TANH, lambda b, a, out: _one_minus(b, _square(b, out)))
 register_partials(p.ERF, _erf_slope)
+register_partials(p.ERFC, _erfc_slope)
+register_partials(p.EXP2, lambda b, a, out: b.prim(p.MUL, out, constant(out, math.log(2.0))))
+register_partials(p.LOG2, _log_slope(2.0))
+register_partials(p.LOG10, _log_slope(10.0))
+register_partials(p.CBRT, lambda b, a, out: _over(b, 1.0 / 3.0, _square(b, out)))
+register_partials(p.HYPOT, _cathetus(0), _cathetus(1))
+register_partials(p.ARCSINH, _arcsinh_slope)
+register_partials(p.ARCCOSH, _arccosh_slope)
+register_partials(p.ARCTANH, _arctanh_slope)
+register_partials(p.LGAMMA, lambda b, a, out: b.prim(p.DIGAMMA, a[0]))
+register_partials(p.GAMMA, lambda b, a, out: b.prim(p.MUL, out, b.prim(p.DIGAMMA, a[0])))
+register_partials(p.DIGAMMA, lambda b, a, out: b.prim(p.TRIGAMMA, a[0]))
+register_partials(p.EXPIT, _expit_slope)
+register_partials(p.LOGADDEXP, _share(0), _share(1))
+register_partials(p.FMOD, lambda b, a, out: constant(out, 1.0), _fmod_divisor)
+register_partials(p.LDEXP, lambda b, a, out: b.prim(p.LDEXP, constant(out, 1.0), a[1]), _zero)
 
 # --- refusals ------------------------------------------------------------------------------------
 
 linearize_rules.refuse(
-    p.FLOOR, p.CEIL, p.TRUNC, p.FLOORDIV,
-    why="it is piecewise constant, so its derivative is zero where it exists; say so with "
-    "`stop_gradient`",
-)  # fmt: skip
-linearize_rules.refuse(p.LGAMMA, why="its derivative, digamma, is not a primitive yet")
+    p.TRIGAMMA, why="the third derivative of the logarithm of gamma is no primitive"
+)
+linearize_rules.refuse(
+    p.OF_BITS, why="the bits of a float are integers, which have no tangent to pass on"
+)
 NO_TANGENT = "its result is not a float, so it has no tangent"
 linearize_rules.refuse(
     p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL,
-    p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT,
+    p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT, p.BIT_COUNT, p.GCD, p.TO_BITS,
     *(op for scalar, op in p.CAST.items() if not scalar.is_float),
     why=NO_TANGENT,
 )  # fmt: skip

@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from peffects import special
 from peffects.errors import InternalError
-from peffects.ir.syntax import BOOL, I64, SCALARS, Idx, Scalar, Type
+from peffects.ir.syntax import BOOL, F32, F64, I64, SCALARS, Idx, Scalar, Type
 
 Value: TypeAlias = np.generic
 TypeRule: TypeAlias = Callable[[str, Sequence[Type]], Scalar]
@@ -103,6 +104,27 @@ def _select(name: str, args: Sequence[Type]) -> Scalar:
     return _same(name, args[1:])
 
 
+def _exponent(name: str, args: Sequence[Type]) -> Scalar:
+    """A double and the power of two that it is scaled by."""
+    if tuple(args) != (F64, I64):
+        raise _mismatch(name, args)
+    return F64
+
+
+def _bits(name: str, args: Sequence[Type]) -> Scalar:
+    return SCALARS[f"uint{8 * np.dtype(_float(name, args).dtype).itemsize}"]
+
+
+def _of_bits(name: str, args: Sequence[Type]) -> Scalar:
+    target = _FLOAT_OF_BITS.get(_integer(name, args))
+    if target is None:
+        raise _mismatch(name, args)
+    return target
+
+
+_FLOAT_OF_BITS = {SCALARS["uint64"]: F64, SCALARS["uint32"]: F32}
+
+
 def _ordinal(name: str, args: Sequence[Type]) -> Scalar:
     if not isinstance(args[0], Idx):
         raise _mismatch(name, args)
@@ -135,8 +157,14 @@ def _row(
     return primitive
 
 
-def _through_double(function: Callable[[float], float]) -> Callable[[Value], Value]:
-    return lambda x: x.dtype.type(function(float(x)))
+def _through_double(function: Callable[..., float]) -> Callable[..., Value]:
+    """A function of doubles on any floats: computed in f64 and rounded."""
+    return lambda *xs: xs[0].dtype.type(function(*map(float, xs)))
+
+
+def _in_f64(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A function of numpy on any floats: computed in f64 and rounded."""
+    return lambda *xs: function(*(np.float64(x) for x in xs)).astype(xs[0].dtype)
 
 
 def _lgamma(x: float) -> float:
@@ -146,6 +174,26 @@ def _lgamma(x: float) -> float:
         return math.lgamma(x)
     except OverflowError:  # Python's way to say inf
         return math.inf
+
+
+def _gamma(x: float) -> float:
+    """C's meaning: inf with the sign of a zero, nan at the other poles and at -inf."""
+    if x == 0.0:
+        return math.copysign(math.inf, x)
+    if x == -math.inf or (x < 0.0 and x == math.floor(x)):
+        return math.nan
+    try:
+        return math.gamma(x)
+    except OverflowError:  # of large numbers, and next to 0; below -171 the results underflow
+        return math.copysign(math.inf, x)
+
+
+def _bit_count(x: Value) -> Value:
+    return x.dtype.type(abs(int(x)).bit_count())
+
+
+def _reinterpreted(targets: dict[str, str]) -> Callable[[Value], Value]:
+    return lambda x: x.view(targets[x.dtype.name])
 
 
 ADD = _row("add", 2, _number, np.add)
@@ -177,6 +225,24 @@ COSH = _row("cosh", 1, _float, np.cosh, TRANSCENDENTAL)
 TANH = _row("tanh", 1, _float, np.tanh, TRANSCENDENTAL)
 ERF = _row("erf", 1, _float, _through_double(math.erf), TRANSCENDENTAL)
 LGAMMA = _row("lgamma", 1, _float, _through_double(_lgamma), 2 * TRANSCENDENTAL)
+EXP2 = _row("exp2", 1, _float, _in_f64(np.exp2), TRANSCENDENTAL)
+LOG2 = _row("log2", 1, _float, _in_f64(np.log2), TRANSCENDENTAL)
+LOG10 = _row("log10", 1, _float, _in_f64(np.log10), TRANSCENDENTAL)
+CBRT = _row("cbrt", 1, _float, _in_f64(np.cbrt), TRANSCENDENTAL)
+HYPOT = _row("hypot", 2, _float, _in_f64(np.hypot), TRANSCENDENTAL)
+ARCSINH = _row("arcsinh", 1, _float, _in_f64(np.arcsinh), TRANSCENDENTAL)
+ARCCOSH = _row("arccosh", 1, _float, _in_f64(np.arccosh), TRANSCENDENTAL)
+ARCTANH = _row("arctanh", 1, _float, _in_f64(np.arctanh), TRANSCENDENTAL)
+ERFC = _row("erfc", 1, _float, _through_double(math.erfc), TRANSCENDENTAL)
+GAMMA = _row("gamma", 1, _float, _through_double(_gamma), 2 * TRANSCENDENTAL)
+DIGAMMA = _row("digamma", 1, _float, _through_double(special.digamma), 4 * TRANSCENDENTAL)
+TRIGAMMA = _row("trigamma", 1, _float, _through_double(special.trigamma), 4 * TRANSCENDENTAL)
+EXPIT = _row("expit", 1, _float, _through_double(special.expit), TRANSCENDENTAL)
+LOGADDEXP = _row("logaddexp", 2, _float, _through_double(special.logaddexp), 2 * TRANSCENDENTAL)
+FMOD = _row("fmod", 2, _number, np.fmod, DIVISION)
+NEXTAFTER = _row("nextafter", 2, _float, np.nextafter)
+LDEXP = _row("ldexp", 2, _exponent, lambda x, n: np.ldexp(x, np.clip(n, -9999, 9999)))
+RINT = _row("rint", 1, _float, np.rint)
 FLOOR = _row("floor", 1, _float, np.floor)
 CEIL = _row("ceil", 1, _float, np.ceil)
 TRUNC = _row("trunc", 1, _float, np.trunc)
@@ -197,6 +263,10 @@ BIT_OR = _row("bit_or", 2, _integer, np.bitwise_or)
 BIT_XOR = _row("bit_xor", 2, _integer, np.bitwise_xor)
 SHIFT_LEFT = _row("shift_left", 2, _integer, np.left_shift)
 SHIFT_RIGHT = _row("shift_right", 2, _integer, np.right_shift)
+BIT_COUNT = _row("bit_count", 1, _integer, _bit_count)
+GCD = _row("gcd", 2, _integer, np.gcd, TRANSCENDENTAL)
+TO_BITS = _row("to_bits", 1, _bits, _reinterpreted({"float64": "uint64", "float32": "uint32"}))
+OF_BITS = _row("of_bits", 1, _of_bits, _reinterpreted({"uint64": "float64", "uint32": "float32"}))
 
 ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
 STOP_GRADIENT = _row("stop_gradient", 1, _same, lambda x: x)

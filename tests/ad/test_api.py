@@ -328,7 +328,11 @@ def test_order_two_needs_one_float() -> None:
         pe.check_grads(matmul, (A, B), order=2)
 
 
-def test_the_refusal_of_floor_tells_what_helps() -> None:
-    with pytest.raises(NotDifferentiableError, match=r"`floor\(pe.stop_gradient\(x\)\)`"):
-        pe.grad(lambda x: x - pe.floor(x))(1.5)
-    assert pe.grad(lambda x: x - pe.floor(pe.stop_gradient(x)))(1.5) == 1.0
+def test_piecewise_constant_functions_have_the_derivative_zero() -> None:
+    for steps in (pe.floor, pe.ceil, pe.trunc, pe.rint, lambda x: x // 0.7):
+        assert pe.grad(lambda x, steps=steps: x * x - steps(x))(1.3) == 2.6
+
+
+def test_third_derivatives_of_lgamma_are_refused() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"`trigamma\(pe.stop_gradient\(x\)\)`"):
+        pe.grad(pe.grad(pe.grad(lambda x: pe.lgamma(x))))(1.5)

@@ -13,14 +13,16 @@ from peffects.codegen.emit_rules import emit_rules
 from peffects.errors import InternalError
 from peffects.ir import primitives as p
 from peffects.ir.primitives import PRIMITIVES, Primitive
-from peffects.ir.syntax import BOOL, I64, SCALARS, Program, Scalar
+from peffects.ir.syntax import BOOL, F64, I64, SCALARS, Program, Scalar
 
 # numpy's scalar functions and the C library may round differently: units in the last place.
 # CPython has an algorithm of its own for lgamma, which loses digits near the zeros.
 ROUNDED = {
     p.EXP: 1, p.EXPM1: 2, p.LOG: 1, p.LOG1P: 2, p.SIN: 2, p.COS: 2, p.TAN: 3, p.ARCSIN: 2,
     p.ARCCOS: 2, p.ARCTAN: 2, p.ARCTAN2: 2, p.SINH: 3, p.COSH: 2, p.TANH: 3, p.ERF: 1,
-    p.POW: 2, p.LGAMMA: 128,
+    p.POW: 2, p.LGAMMA: 128, p.EXP2: 2, p.LOG2: 2, p.LOG10: 2, p.CBRT: 2, p.HYPOT: 1,
+    p.ARCSINH: 2, p.ARCCOSH: 2, p.ARCTANH: 2, p.ERFC: 2, p.GAMMA: 4, p.DIGAMMA: 4, p.TRIGAMMA: 4,
+    p.EXPIT: 2, p.LOGADDEXP: 2,
 }  # fmt: skip
 
 
@@ -91,7 +93,7 @@ def defined(op: Primitive, x: Any, y: Any) -> Any:
     """
     if op is p.POW:
         return (x != -np.inf) if x.dtype.kind == "f" else y >= 0
-    if op is p.LGAMMA:
+    if op in (p.LGAMMA, p.GAMMA):
         return np.abs(x.astype(float)) < 1e300
     return np.ones(len(x), bool)
 
@@ -109,6 +111,19 @@ def test_primitives_give_what_the_evaluator_gives(t: Scalar) -> None:
             assert_rounded(op, found[where], expected)
         else:
             assert_same(found[where], expected, op.name)
+
+
+def test_scaling_by_powers_of_two_rounds_once() -> None:
+    s = Sketch("scaled")
+    x, n = s.table("x", "k"), s.table("n", "k", elem=I64)
+    i = s.index("i", "k")
+    body = s.b.nested()
+    result = body.prim(p.LDEXP, body.index(x, i), body.index(n, i))
+    run = CompiledProgram(s.done(*s.b.loop([i], body.block(result))))
+    exponents = np.array([0, 1, -1, 60, -60, 1100, -1100, 2100, 2**40, -(2**40)])
+    values, powers = (g.ravel() for g in np.meshgrid(np.array(special_values(F64)), exponents))
+    with np.errstate(all="ignore"):
+        assert_same(run(values, powers)[0], np.ldexp(values, np.clip(powers, -9999, 9999)))
 
 
 def test_negative_integer_exponents_give_the_integral_part() -> None:

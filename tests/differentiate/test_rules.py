@@ -14,7 +14,7 @@ from peffects.ir import primitives as p
 from peffects.ir.evaluate import evaluate
 from peffects.ir.primitives import PRIMITIVES, Primitive
 from peffects.ir.rules import RuleTable
-from peffects.ir.syntax import BOOL, F32, F64
+from peffects.ir.syntax import BOOL, F32, F64, I64
 
 POINTS: dict[str, list[tuple[float, ...]]] = {
     "arctan2": [(0.7, -1.3), (-0.2, 0.4)],
@@ -26,9 +26,20 @@ POINTS: dict[str, list[tuple[float, ...]]] = {
     "log1p": [(0.3,), (-0.5,)],
     "div": [(1.5, -0.7)],
     "mod": [(7.3, 2.0), (-7.3, 2.2)],
+    "fmod": [(7.3, 2.0), (-7.3, 2.2)],
+    "log2": [(0.3,), (7.0,)],
+    "log10": [(0.3,), (7.0,)],
+    "cbrt": [(2.3,), (-0.4,)],
+    "arccosh": [(1.7,), (40.0,)],
+    "arctanh": [(0.3,), (-0.9,)],
+    "lgamma": [(0.3,), (17.0,), (-2.6,)],
+    "gamma": [(0.3,), (7.0,), (-2.6,)],
+    "digamma": [(0.3,), (17.0,), (-2.6,)],
+    "logaddexp": [(0.3, -0.2), (-3.0, 4.0)],
+    "floordiv": [(7.3, 2.0), (-7.3, 2.2)],
 }
 CASTS = set(p.CAST.values())
-SPECIAL = {p.SELECT, p.STOP_GRADIENT, p.ELEMENTARY, *CASTS}  # with tests of their own
+SPECIAL = {p.SELECT, p.STOP_GRADIENT, p.ELEMENTARY, p.LDEXP, *CASTS}  # with tests of their own
 RULES = [op for op in PRIMITIVES.values() if op in linearize_rules and op not in SPECIAL]
 
 
@@ -76,6 +87,14 @@ def test_forward_equals_reverse(op: Primitive) -> None:
         (p.MIN, (1.0, 1.0), 0.5),
         (p.MIN, (0.0, 1.0), 1.0),
         (p.MAX, (0.0, 1.0), 0.0),
+        (p.HYPOT, (0.0, 0.0), 0.0),
+        (p.LOGADDEXP, (2.0, 2.0), 0.5),
+        (p.LOGADDEXP, (-np.inf, -np.inf), 0.0),
+        (p.LOGADDEXP, (np.inf, np.inf), 0.5),
+        (p.LOGADDEXP, (np.inf, 0.0), 1.0),
+        (p.LOGADDEXP, (-np.inf, 0.0), 0.0),
+        (p.CBRT, (0.0,), np.inf),
+        (p.EXPIT, (-700.0,), np.exp(-700.0)),
     ],
 )
 def test_rule_at_kinks(op: Primitive, args: tuple[float, ...], expected: float) -> None:
@@ -114,6 +133,13 @@ def test_select_passes_to_the_chosen_side() -> None:
     gradient = value_and_grad_program(s.done(s.b.prim(p.SELECT, c, x, y)), [1, 2])
     assert evaluate(gradient, [True, 2.0, 3.0]) == (2.0, 1.0, 0.0)
     assert evaluate(gradient, [False, 2.0, 3.0]) == (3.0, 0.0, 1.0)
+
+
+def test_ldexp_scales_the_tangent() -> None:
+    s = Sketch("scaled")
+    x, n = s.scalar("x"), s.scalar("n", I64)
+    gradient = value_and_grad_program(s.done(s.b.prim(p.LDEXP, x, n)), [0])
+    assert evaluate(gradient, [0.75, -3]) == (0.09375, 0.125)
 
 
 def test_cast_between_floats_casts_the_cotangent_back() -> None:
