@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["digamma", "expit", "logaddexp", "trigamma"]
+__all__ = ["digamma", "expit", "logaddexp", "remainder", "trigamma"]
 
 _ALL_WHOLE = -(2.0**52)
 """Below it all floats are whole numbers."""
@@ -92,3 +92,27 @@ def logaddexp(x: float, y: float) -> float:
     if x == y:  # two equal infinities too
         return x + math.log(2.0)
     return max(x, y) + math.log1p(math.exp(-abs(x - y)))
+
+
+def remainder(x: float, y: float) -> float:
+    """`x - n y`, exact, for the whole number n next to x / y; the even one of two.
+
+    The rest m of |x| by |y| is below |y|; the result is m, or m - |y| where that is nearer to 0.
+    Where both are as near, |x| - m is an even or an odd multiple of |y|, which decides.
+    """
+    if math.isinf(y) and not math.isinf(x):
+        return x if not math.isnan(x) else math.nan
+    if math.isnan(x) or math.isnan(y) or math.isinf(x) or y == 0.0:
+        return math.nan
+    size, step = abs(x), abs(y)
+    near = rest_of(size, step)
+    if near > step - near:
+        near = near - step
+    elif near == step - near:
+        near = near - 2.0 * rest_of(0.5 * (size - near), step)
+    return math.copysign(1.0, x) * near
+
+
+def rest_of(x: float, y: float) -> float:
+    """The exact rest of numbers that are not negative; numba has no `math.fmod`."""
+    return x % y

@@ -105,7 +105,7 @@ for _op, _function in [
     (p.HYPOT, "math.hypot"), (p.ARCSINH, "math.asinh"), (p.ARCCOSH, "math.acosh"),
     (p.ARCTANH, "math.atanh"), (p.ERF, "math.erf"), (p.ERFC, "math.erfc"), (p.LGAMMA, "lgamma"),
     (p.GAMMA, "math.gamma"), (p.DIGAMMA, "digamma"), (p.TRIGAMMA, "trigamma"),
-    (p.EXPIT, "expit"), (p.LOGADDEXP, "logaddexp"),
+    (p.EXPIT, "expit"), (p.LOGADDEXP, "logaddexp"), (p.REMAINDER, "remainder"),
 ]:  # fmt: skip
     _in_f64(_op, _function)
 

@@ -21,13 +21,13 @@ from peffects.codegen.vector_math import exp
 
 __all__ = [
     "bit_count",
-    "cbrt",
     "digamma",
     "expit",
     "float_of",
     "fmod",
     "gcd",
     "logaddexp",
+    "remainder",
     "rint",
     "trigamma",
     "word_of",
@@ -35,11 +35,14 @@ __all__ = [
 
 _Builder = ir.IRBuilder
 
-for _inner in (special.digamma_positive, special.trigamma_positive, special.steps_to_ten):
+for _inner in (
+    special.digamma_positive, special.rest_of, special.steps_to_ten, special.trigamma_positive,
+):  # fmt: skip
     register_jitable(_inner)
 digamma = register_jitable(special.digamma)
 trigamma = register_jitable(special.trigamma)
 logaddexp = register_jitable(special.logaddexp)
+remainder = register_jitable(special.remainder)
 
 
 @register_jitable
@@ -55,17 +58,6 @@ def gcd(a: int, b: int) -> int:
     while a != 0:
         a, b = b % a, a
     return b
-
-
-@intrinsic
-def cbrt(typingctx: object, x: types.Type) -> Any:
-    """The cube root of a double, by the C library."""
-
-    def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
-        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "cbrt"), args)
-
-    return types.float64(types.float64), codegen
 
 
 @intrinsic
@@ -111,7 +103,7 @@ def bit_count(typingctx: object, x: types.Type) -> Any:
         (value,) = args
         if x.signed:
             negative = builder.icmp_signed("<", value, value.type(0))
-            value = builder.select(negative, builder.neg(value), value)
+            value = builder.select(negative, builder.sub(value.type(0), value), value)
         return builder.ctpop(value)
 
     return x(x), codegen

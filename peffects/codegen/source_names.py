@@ -13,15 +13,15 @@ IMPORTS: dict[str, tuple[str, ...]] = {
         "shift_left", "shift_right", "signed_power", "trunc", "unsigned_power",
     ),
     "peffects.codegen.functions": (
-        "bit_count", "cbrt", "digamma", "expit", "float_of", "fmod", "gcd", "logaddexp", "rint",
-        "trigamma", "word_of",
+        "bit_count", "digamma", "expit", "float_of", "fmod", "gcd", "logaddexp",
+        "remainder", "rint", "trigamma", "word_of",
     ),
     "peffects.codegen.intrinsics": (
         "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail",
         "frame_get", "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul",
         "store", "tick",
     ),
-    "peffects.codegen.vector_math": ("exp", "log"),
+    "peffects.codegen.vector_math": ("cbrt", "exp", "log"),
     "math": ("inf", "nan"),
 }  # fmt: skip
 

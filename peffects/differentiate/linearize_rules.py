@@ -283,8 +283,8 @@ def _zero(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
     return constant(out, 0.0)
 
 
-def _fmod_divisor(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
-    """From fmod(x, y) = x - y trunc(x / y); the rest is exact, so the quotient is nearly whole."""
+def _whole_quotient(b: Builder, args: tuple[Atom, ...], out: Atom) -> Atom:
+    """From out = x - n y with a whole n, which (x - out) / y is but for one rounding: -n."""
     x, y = args
     return _minus(b, b.prim(p.RINT, b.prim(p.DIV, b.prim(p.SUB, x, out), y)))
 
@@ -383,7 +383,8 @@ register_partials(p.GAMMA, lambda b, a, out: b.prim(p.MUL, out, b.prim(p.DIGAMMA
 register_partials(p.DIGAMMA, lambda b, a, out: b.prim(p.TRIGAMMA, a[0]))
 register_partials(p.EXPIT, _expit_slope)
 register_partials(p.LOGADDEXP, _share(0), _share(1))
-register_partials(p.FMOD, lambda b, a, out: constant(out, 1.0), _fmod_divisor)
+register_partials(p.FMOD, lambda b, a, out: constant(out, 1.0), _whole_quotient)
+register_partials(p.REMAINDER, lambda b, a, out: constant(out, 1.0), _whole_quotient)
 register_partials(p.LDEXP, lambda b, a, out: b.prim(p.LDEXP, constant(out, 1.0), a[1]), _zero)
 
 # --- refusals ------------------------------------------------------------------------------------

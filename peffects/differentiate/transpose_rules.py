@@ -87,9 +87,9 @@ _NONLINEAR = "it is not linear in any operand; linearize never puts it on a tang
 transpose_rules.refuse(
     p.FLOORDIV, p.MOD, p.POW, p.ABS, p.MIN, p.MAX, p.SQRT, p.EXP, p.EXPM1, p.LOG, p.LOG1P, p.SIN,
     p.COS, p.TAN, p.ARCSIN, p.ARCCOS, p.ARCTAN, p.ARCTAN2, p.SINH, p.COSH, p.TANH, p.ERF, p.LGAMMA,
-    p.ELEMENTARY, p.FLOOR, p.CEIL, p.TRUNC, p.RINT, p.STOP_GRADIENT, p.EXP2, p.LOG2, p.LOG10, p.CBRT, p.HYPOT,
-    p.ARCSINH, p.ARCCOSH, p.ARCTANH, p.ERFC, p.GAMMA, p.DIGAMMA, p.TRIGAMMA, p.EXPIT, p.LOGADDEXP,
-    p.FMOD, p.NEXTAFTER, p.LDEXP, p.OF_BITS,
+    p.ELEMENTARY, p.FLOOR, p.CEIL, p.TRUNC, p.RINT, p.STOP_GRADIENT, p.EXP2, p.LOG2, p.LOG10,
+    p.CBRT, p.HYPOT, p.ARCSINH, p.ARCCOSH, p.ARCTANH, p.ERFC, p.GAMMA, p.DIGAMMA, p.TRIGAMMA,
+    p.EXPIT, p.LOGADDEXP, p.FMOD, p.REMAINDER, p.NEXTAFTER, p.LDEXP, p.OF_BITS,
     why=_NONLINEAR,
 )  # fmt: skip
 transpose_rules.refuse(

@@ -188,6 +188,12 @@ def _gamma(x: float) -> float:
         return math.copysign(math.inf, x)
 
 
+def _power(x: Value, y: Value) -> Value:
+    """Of arrays: of single numbers numpy takes x ** 0.5 for a root, which is not the power."""
+    powers: Value = np.power(np.array([x, x]), np.array([y, y]))[0]
+    return powers
+
+
 def _bit_count(x: Value) -> Value:
     return x.dtype.type(abs(int(x)).bit_count())
 
@@ -202,7 +208,7 @@ MUL = _row("mul", 2, _number, np.multiply)
 DIV = _row("div", 2, _float, np.true_divide, DIVISION)
 FLOORDIV = _row("floordiv", 2, _number, np.floor_divide, DIVISION)
 MOD = _row("mod", 2, _number, np.remainder, DIVISION)
-POW = _row("pow", 2, _number, np.power, 2 * TRANSCENDENTAL)
+POW = _row("pow", 2, _number, _power, 2 * TRANSCENDENTAL)
 NEG = _row("neg", 1, _number, np.negative)
 ABS = _row("abs", 1, _number, np.absolute)
 MIN = _row("min", 2, _same, np.minimum)
@@ -240,6 +246,7 @@ TRIGAMMA = _row("trigamma", 1, _float, _through_double(special.trigamma), 4 * TR
 EXPIT = _row("expit", 1, _float, _through_double(special.expit), TRANSCENDENTAL)
 LOGADDEXP = _row("logaddexp", 2, _float, _through_double(special.logaddexp), 2 * TRANSCENDENTAL)
 FMOD = _row("fmod", 2, _number, np.fmod, DIVISION)
+REMAINDER = _row("remainder", 2, _float, _through_double(special.remainder), DIVISION)
 NEXTAFTER = _row("nextafter", 2, _float, np.nextafter)
 LDEXP = _row("ldexp", 2, _exponent, lambda x, n: np.ldexp(x, np.clip(n, -9999, 9999)))
 RINT = _row("rint", 1, _float, np.rint)

@@ -19,7 +19,7 @@ from peffects.staging.trace import here, staging
 
 __all__ = [
     "Operand", "binary", "bitwise", "cast", "compare", "convert", "emit", "few_factors", "floats",
-    "power", "select", "truth", "unary",
+    "inverted", "power", "select", "truth", "unary",
 ]  # fmt: skip
 
 _MOST_FACTORS = 16
@@ -137,6 +137,16 @@ def bitwise(on_bools: Primitive, on_integers: Primitive, x: Operand, y: Operand)
     return emit(on_bools if t == BOOL else on_integers, (a, b), weak)
 
 
+def inverted(x: Operand) -> Operand:
+    """`~x`: of a bool the other one, of an integer all bits the other way round."""
+    if x.type == BOOL:
+        return emit(op.NOT, (x.atom,), False)
+    if x.type.is_float:
+        raise KernelTypeError("bits of a float are inverted.", at=here(), fix="Invert integers.")
+    ones = -1 if x.type.name[0] == "i" else int(np.iinfo(x.type.dtype).max)
+    return emit(op.BIT_XOR, (x.atom, lit_like(ones, x.type)), x.weak)
+
+
 def select(pred: Atom, x: Operand, y: Operand) -> Operand:
     """`x` if `pred` else `y`."""
     a, b, _, weak = _meet(x, y)
@@ -157,21 +167,31 @@ def power(x: Operand, y: Operand) -> Operand:
     return emit(op.POW, (a, b), weak)
 
 
-def few_factors(base: Operand, exponent: int) -> Operand | None:
-    """`base ** exponent` as multiplications; None if those are many.
+def few_factors(base: Operand, exponent: int | float) -> Operand | None:
+    """`base ** exponent` as multiplications and at most one root; None if those are many.
 
-    A negative power is a float, as in Python.
+    Of a whole or half exponent, as a literal number.  A negative power is a float, as in Python,
+    and a float exponent makes one.  The square, the root and the reciprocal are rounded once, as
+    the exact power would be; others at each of their few operations.  As numpy has it, the power
+    0.5 is the root: of -0.0 it is -0.0, of -inf nan.  A negative power is the reciprocal of the
+    positive one: where that overflows or underflows, it is 0 or inf.
     """
-    if abs(exponent) > _MOST_FACTORS:
+    if not abs(exponent) <= _MOST_FACTORS or 2 * exponent != int(2 * exponent):
         return None
     x = _number(base)
-    if exponent < 0:
+    if isinstance(exponent, float) or exponent < 0:
         wide = true_division_type(x.type)
-        positive = _repeated(Operand(cast(x, wide), wide, x.weak), -exponent)
-        return binary(op.DIV, Operand(lit_like(1.0, wide), wide, True), positive)
-    if exponent == 0:
+        x = Operand(cast(x, wide), wide, x.weak)
+    whole, is_half = int(abs(exponent)), abs(exponent) % 1 != 0
+    found = _repeated(x, whole) if whole else None
+    if is_half:
+        root = unary(op.SQRT, x)
+        found = root if found is None else binary(op.MUL, found, root)
+    if found is None:
         return Operand(lit_like(1, x.type), x.type, x.weak)
-    return _repeated(x, exponent)
+    if exponent < 0:
+        return binary(op.DIV, Operand(lit_like(1.0, x.type), x.type, True), found)
+    return found
 
 
 def _repeated(x: Operand, exponent: int) -> Operand:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import math
 import operator
 import random
 from collections import OrderedDict, defaultdict, deque
@@ -21,11 +20,12 @@ from peffects.errors import KernelTypeError, SideEffectError, UnsupportedSyntaxE
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import Fin
-from peffects.staging import maths, ops
+from peffects.staging import elementary, ops
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.numpy_creation import CREATION
+from peffects.staging.python_maths import MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
-from peffects.staging.scalars import binary, convert, is_symbolic, logical, unary_float
+from peffects.staging.scalars import binary, convert, is_symbolic, logical
 from peffects.staging.tables import IndexTracer
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
@@ -92,14 +92,12 @@ def _bool(value: object = False) -> object:
     return logical(prims.AND, value, True) if is_symbolic(value) else bool(value)
 
 
-def _round(value: object, *args: object) -> object:
-    if is_symbolic(value):
-        raise KernelTypeError(
-            "`round` of a symbol: kernels have no rounding to even.",
-            at=here(),
-            fix="`pe.floor(x + 0.5)`.",
-        )
-    return round(value, *args)  # type: ignore[call-overload]
+def _round(value: object, digits: object = None) -> object:
+    if not is_symbolic(value):
+        return round(value, digits)  # type: ignore[call-overload]
+    if digits is not None:
+        return elementary.rounded(value, digits)  # type: ignore[arg-type]
+    return convert(elementary.rounded(value), I64, weak=True)
 
 
 def _len(value: object) -> object:
@@ -198,30 +196,6 @@ BUILTINS: dict[object, Function] = {
 
 # --- numbers -------------------------------------------------------------------------------------
 
-
-def _whole(round_: Function) -> Function:
-    """`math.floor` and its kin, which give an int."""
-    return lambda x: convert(round_(x), I64, weak=True)
-
-
-def _log(x: object, base: object = math.e) -> object:
-    if base is math.e:
-        return maths.log(x)
-    return binary(prims.DIV, maths.log(x), maths.log(base))
-
-
-MATH: dict[object, Function] = {
-    math.exp: maths.exp, math.expm1: maths.expm1, math.log: _log, math.log1p: maths.log1p,
-    math.sqrt: maths.sqrt, math.sin: maths.sin, math.cos: maths.cos, math.tan: maths.tan,
-    math.asin: maths.arcsin, math.acos: maths.arccos, math.atan: maths.arctan,
-    math.atan2: maths.arctan2, math.sinh: maths.sinh, math.cosh: maths.cosh, math.tanh: maths.tanh,
-    math.erf: maths.erf, math.lgamma: maths.lgamma, math.floor: _whole(maths.floor),
-    math.ceil: _whole(maths.ceil), math.trunc: _whole(maths.trunc), math.isnan: maths.isnan,
-    math.isfinite: maths.isfinite, math.fabs: lambda x: abs(convert(x, F64, weak=True)),
-    math.pow: lambda x, y: unary_float(prims.POW, x, y),
-    math.hypot: lambda x, y: maths.sqrt(x * x + y * y),
-}  # fmt: skip
-
 CASTS: dict[object, Function] = {
     np.dtype(dtype).type: functools.partial(convert, target=scalar)
     for dtype, scalar in SCALARS.items()
@@ -229,11 +203,11 @@ CASTS: dict[object, Function] = {
 
 
 def _on_symbols(original: Function, on_symbols: Function) -> Function:
-    """`original` on ordinary values, `on_symbols` if one argument is a symbol."""
+    """`original` on ordinary values, `on_symbols` if an argument is a symbol or has one in it."""
 
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args: object, **kwargs: object) -> object:
-        if _symbolic(args):
+        if _symbolic(args) or any(_symbolic(x) for x in args if isinstance(x, list | tuple)):
             return on_symbols(*args, **kwargs)
         return original(*args, **kwargs)
 

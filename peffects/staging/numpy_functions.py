@@ -7,6 +7,7 @@ line that names the function and what to write.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.staging import ops
+from peffects.staging import elementary, ops
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.numpy_creation import like
@@ -134,14 +135,6 @@ def _all(value: Any) -> object:
     return ops.all(value) if is_whole(value) else value
 
 
-def nan_to_num(x: Any, nan: Any = 0.0) -> object:
-    """`np.nan_to_num`, of nan; infinities become the largest numbers."""
-    elem = np.dtype((as_table(x) if is_whole(x) else x).dtype)
-    largest = float(np.finfo(elem).max)
-    clipped = clip(x, -largest, largest)
-    return select(float_test(op.IS_NAN, x), nan, clipped)
-
-
 def _without_nan(name: str, neutral: float) -> Function:
     """`np.nansum` and `np.nanprod`."""
     reduce = reduction(name)
@@ -161,7 +154,12 @@ def size(a: Any, axis: int | None = None) -> object:
 
 FUNCTIONS: dict[object, Function] = {
     # element by element
-    np.where: where, np.clip: clip, np.isclose: isclose, np.nan_to_num: nan_to_num,
+    np.where: where, np.clip: clip, np.isclose: isclose,
+    np.nan_to_num: elementary.nan_to_num, np.sinc: elementary.sinc,
+    np.round: elementary.rounded, np.around: elementary.rounded,
+    np.fix: functools.partial(elementary.rounding, op.TRUNC),
+    np.isposinf: lambda x: compare(op.EQ, x, np.inf),
+    np.isneginf: lambda x: compare(op.EQ, x, -np.inf),
     np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: _all(
         isclose(a, b, rtol, atol, equal_nan)),
     np.array_equal: lambda a1, a2: _all(compare(op.EQ, a1, a2)),

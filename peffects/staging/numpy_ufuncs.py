@@ -1,13 +1,13 @@
 """numpy's universal functions on symbols: of numbers a number, of tables element by element.
 
 The functions of `maths.py` that numpy has under the same name are found by it; the table below has
-the operators and what numpy calls otherwise.
+the operators and what numpy calls otherwise.  A test walks numpy's functions and finds each of them
+there, or among the refused ones.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.ir.syntax import F64
-from peffects.staging import maths
+from peffects.ir.syntax import SCALARS
+from peffects.staging import elementary, maths
 from peffects.staging.accumulators import as_table
 from peffects.staging.numpy_products import matmul
 from peffects.staging.numpy_reductions import cumprod, cumsum, reduction
@@ -31,10 +31,8 @@ from peffects.staging.scalars import (
     logical,
     positive,
     power,
-    select,
     unary,
 )
-from peffects.staging.scalars import test as float_test
 from peffects.staging.trace import here
 
 __all__ = ["ufunc"]
@@ -42,52 +40,11 @@ __all__ = ["ufunc"]
 Function: TypeAlias = Callable[..., Any]
 
 
-def _sign(x: Any) -> Any:
-    """-1, 0 or 1; nan stays."""
-    return select(compare(op.LT, 0, x), 1, select(compare(op.LT, x, 0), -1, x))
+def _frexp(x: Any) -> tuple[Any, Any]:
+    mantissa, exponent = elementary.frexp(x)
+    return mantissa, convert(exponent, SCALARS["int32"])
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
-    high, low = binary(op.MAX, x, y), binary(op.MIN, x, y)
-    gap = select(compare(op.EQ, high, low), 0.0, binary(op.SUB, low, high))
-    return binary(op.ADD, high, maths.log1p(maths.exp(gap)))
-
-
-def _reciprocal(x: Any) -> Any:
-    return binary(op.DIV, 1, x)
-
-
-def _heaviside(x: Any, at_zero: Any) -> Any:
-    side = select(compare(op.LT, x, 0), 0.0, 1.0)
-    value = select(compare(op.EQ, x, 0), at_zero, side)
-    return select(float_test(op.IS_NAN, x), x, value)
-
-
-def _isinf(x: Any) -> Any:
-    finite, nan = float_test(op.IS_FINITE, x), float_test(op.IS_NAN, x)
-    return logical(op.NOT, logical(op.OR, finite, nan))
-
-
-def _scaled(factor: float) -> Function:
-    return lambda x: binary(op.MUL, convert_to_float(x), factor)
-
-
-def convert_to_float(x: Any) -> Any:
-    """Integers as float64, floats as they are."""
-    return binary(op.DIV, x, 1)
-
-
-def _one_of(nan_of: Function, otherwise: Function) -> Function:
-    """`fmax` and `fmin`: of a nan and a number the number."""
-
-    def function(x: Any, y: Any) -> Any:
-        best = otherwise(x, y)
-        return select(nan_of(x), y, select(nan_of(y), x, best))
-
-    return function
-
-
-_NAN = functools.partial(float_test, op.IS_NAN)
 _BINARY = {
     "add": op.ADD, "subtract": op.SUB, "multiply": op.MUL, "divide": op.DIV,
     "floor_divide": op.FLOORDIV, "remainder": op.MOD, "maximum": op.MAX, "minimum": op.MIN,
@@ -97,28 +54,26 @@ _COMPARE = {"less": op.LT, "less_equal": op.LE, "equal": op.EQ, "not_equal": op.
 _LOGICAL = {"logical_and": op.AND, "logical_or": op.OR, "logical_not": op.NOT,
             "logical_xor": op.NE}  # fmt: skip
 
+_ROUNDING = {"floor": op.FLOOR, "ceil": op.CEIL, "trunc": op.TRUNC, "rint": op.RINT}
+
 UFUNCS: dict[str, Function] = {
+    **{name: getattr(maths, name) for name in maths.__all__
+       if isinstance(getattr(np, name, None), np.ufunc)},
     "negative": functools.partial(unary, op.NEG),
     "positive": positive,
+    "conjugate": positive,
     "absolute": functools.partial(unary, op.ABS),
-    "fabs": lambda x: unary(op.ABS, convert_to_float(x)),
+    "fabs": elementary.fabs,
     "invert": invert,
     "power": power,
-    "float_power": lambda x, y: power(convert(x, F64), convert(y, F64)),
+    "float_power": elementary.float_power,
     "square": lambda x: power(x, 2),
-    "reciprocal": _reciprocal,
-    "sign": _sign,
-    "hypot": lambda x, y: maths.sqrt(binary(op.ADD, power(x, 2), power(y, 2))),
-    "log2": lambda x: binary(op.DIV, maths.log(x), math.log(2.0)),
-    "log10": lambda x: binary(op.DIV, maths.log(x), math.log(10.0)),
-    "exp2": lambda x: power(2.0, convert_to_float(x)),
-    "logaddexp": _logaddexp,
-    "heaviside": _heaviside,
-    "fmax": _one_of(_NAN, functools.partial(binary, op.MAX)),
-    "fmin": _one_of(_NAN, functools.partial(binary, op.MIN)),
-    "deg2rad": _scaled(math.pi / 180.0), "radians": _scaled(math.pi / 180.0),
-    "rad2deg": _scaled(180.0 / math.pi), "degrees": _scaled(180.0 / math.pi),
-    "isinf": _isinf,
+    "reciprocal": elementary.reciprocal,
+    "frexp": _frexp,
+    "logaddexp2": elementary.logaddexp2,
+    "deg2rad": maths.radians,
+    "rad2deg": maths.degrees,
+    "bitwise_count": lambda x: convert(elementary.bit_count(x), SCALARS["uint8"]),
     "divmod": lambda x, y: (binary(op.FLOORDIV, x, y), binary(op.MOD, x, y)),
     "greater": lambda x, y: compare(op.LT, y, x),
     "greater_equal": lambda x, y: compare(op.LE, y, x),
@@ -126,12 +81,19 @@ UFUNCS: dict[str, Function] = {
     "bitwise_or": functools.partial(bitwise, op.OR, op.BIT_OR),
     "bitwise_xor": functools.partial(bitwise, op.NE, op.BIT_XOR),
     "matmul": matmul,
+    **{name: functools.partial(elementary.rounding, row) for name, row in _ROUNDING.items()},
     **{name: functools.partial(binary, row) for name, row in _BINARY.items()},
     **{name: functools.partial(compare, row) for name, row in _COMPARE.items()},
     **{name: functools.partial(logical, row) for name, row in _LOGICAL.items()},
-    **{name: getattr(maths, name) for name in maths.__all__
-       if isinstance(getattr(np, name, None), np.ufunc)},
 }  # fmt: skip
+_SUMS_OF_PRODUCTS = ("use `@`", "`np.matmul(a, b)`, or `pe.sum(lambda k: a[i, k] * b[k, j])`.")
+REFUSED: dict[str, tuple[str, str]] = {
+    "isnat": ("they have no dates", "Convert dates to numbers before the kernel."),
+    "matvec": _SUMS_OF_PRODUCTS,
+    "vecmat": _SUMS_OF_PRODUCTS,
+    "vecdot": _SUMS_OF_PRODUCTS,
+}
+"""Universal functions that kernels do not have: why, and what to write."""
 _REDUCED = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
     "logical_or": "any",
@@ -173,6 +135,9 @@ def ufunc(
     name = numpys.__name__
     spelled = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
     function = _method(name, method)
+    if name in REFUSED:
+        why, fix = REFUSED[name]
+        raise KernelTypeError(f"kernels have no `{spelled}`: {why}.", at=here(), fix=fix)
     if function is None:
         raise KernelTypeError(
             f"kernels have no `{spelled}`.",

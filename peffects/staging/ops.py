@@ -7,6 +7,7 @@ run at once by the function that the top layer gives to `run_outside_with`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -211,7 +212,11 @@ def _materialized(operation: str, function: object, over: object) -> TableTracer
 
 @loop_operation
 def logsumexp(function: object, *, over: object = None) -> Any:
-    """`log(sum(exp(function(i))))`, without overflow; -inf if there are no indices."""
+    """`log(sum(exp(function(i))))`, without overflow; -inf if there are no indices.
+
+    Where it is -inf, all terms are and stay so when they change by any finite step: the gradient
+    there is taken to be 0.
+    """
     values = _materialized("logsumexp", function, over)
     sets = values.index_sets
     with trace_body("max", lambda i: values[i], sets) as body:
@@ -219,7 +224,9 @@ def logsumexp(function: object, *, over: object = None) -> Any:
     finite = test(prims.IS_FINITE, largest)
     shift = select(finite, largest, 0.0)
     total = sum(lambda i: maths.exp(binary(prims.SUB, values[i], shift)), over=sets)
-    return binary(prims.ADD, maths.log(total), shift)
+    nothing = compare(prims.EQ, total, 0.0)
+    logarithm = maths.log(select(nothing, 1.0, total))
+    return binary(prims.ADD, select(nothing, -math.inf, logarithm), shift)
 
 
 def _first(operation: str, monoid: Monoid, function: object, over: object) -> object:

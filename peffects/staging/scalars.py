@@ -17,7 +17,7 @@ from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
-from peffects.ir.syntax import BOOL, I64, Atom, Binding, Scalar, Var
+from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
 from peffects.staging.promotion import number_type
@@ -373,8 +373,7 @@ def positive(value: object) -> ScalarTracer:
 @pointwise
 def invert(value: object) -> ScalarTracer:
     """`~value`: not, of a bool; the complement of the bits of an integer."""
-    is_bool = lift(value).type == BOOL
-    return logical(op.NOT, value) if is_bool else binary(op.BIT_XOR, value, -1)
+    return make(arithmetic.inverted(lift(value)))
 
 
 @pointwise
@@ -427,8 +426,8 @@ def select(condition: object, then: object, orelse: object) -> ScalarTracer:
 
 @pointwise
 def power(base: object, exponent: object) -> ScalarTracer:
-    """`base ** exponent`; a small literal integer exponent becomes multiplications."""
-    if isinstance(exponent, int) and not isinstance(exponent, bool):
+    """`base ** exponent`; a small literal exponent becomes multiplications and roots."""
+    if type(exponent) is int or type(exponent) is float:
         few = arithmetic.few_factors(lift(base), exponent)
         if few is not None:
             return make(few)

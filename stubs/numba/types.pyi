@@ -18,6 +18,8 @@ class NumberClass(Type):
 
 boolean: Type
 int64: Type
+uint32: Type
 uint64: Type
+float32: Type
 float64: Type
 void: Type

@@ -68,7 +68,7 @@ def test_f32_is_computed_in_f64(op: Primitive) -> None:
     np.testing.assert_array_max_ulp(found, exact.astype(np.float32), maxulp=1)
 
 
-@pytest.mark.parametrize("op", [p.EXP, p.LOG])
+@pytest.mark.parametrize("op", [p.EXP, p.LOG, p.CBRT])
 def test_loops_are_vectorized(op: Primitive) -> None:
     """Products of several doubles at once, and no call of the C library."""
     compiled = compile_cpu(mapped(op))
