@@ -11,15 +11,13 @@ from peffects.errors.base import PeffectsError
 class NotDifferentiableError(PeffectsError):
     """A derivative was asked for through something that has none, or none that peffects knows.
 
-    Wrong: the length of a `while` loop depends on its own values; reverse mode cannot run it back.
+    Wrong: the third derivative of the logarithm of the gamma function, which peffects has not.
 
-        while error > 1e-6:
-            x = x - f(x) / df(x)
+        pe.grad(pe.grad(pe.grad(pe.lgamma)))(1.5)
 
-    Right: a bound on the number of steps, as a `range` loop with a carried value.
+    Right: take what is refused out of the differentiated part, or say that it counts as constant.
 
-        for _ in range(20):
-            x = x - f(x) / df(x)
+        pe.trigamma(pe.stop_gradient(x))
     """
 
     code = "PE301"
