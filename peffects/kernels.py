@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from peffects.errors import KernelTypeError
+from peffects.source import caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
 from peffects.staging.readers import Call, CallKey, read_call
@@ -208,7 +210,40 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
     Raises an error with a code, the line and a remedy for what a kernel cannot contain: see
     `python -m peffects explain`.
     """
+    _check_function(function)
+    inner = getattr(function, "__func__", None)
+    if isinstance(inner, Kernel):  # a kernel that is a method, bound to its instance
+        return Kernel(MethodType(inner.__pe_function__, cast(MethodType, function).__self__))
     return Kernel(function)
+
+
+_BELOW: dict[type, str] = {
+    classmethod: "`@classmethod`",
+    staticmethod: "`@staticmethod`",
+    property: "`@property`",
+}
+
+
+def _check_function(function: object) -> None:
+    """Raise KernelTypeError for what is no function, or none that can be compiled."""
+    below = _BELOW.get(type(function))
+    name = getattr(function, "__qualname__", repr(function))
+    if below is not None:
+        what = f"`kernel` is given what {below} made."
+        fix = f"Put `@pe.kernel` below {below}, next to the function."
+    elif isinstance(function, type):
+        what, fix = f"`kernel` is given the class `{name}`.", "Make a kernel of its methods."
+    elif not callable(function):
+        what, fix = f"`kernel` is given {function!r}, which is no function.", "Give a function."
+    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        what = f"`kernel` is given `{name}`, an `async` function."
+        fix = "Write `def`: a kernel computes, and waits for nothing."
+    elif inspect.isgeneratorfunction(function):
+        what = f"`kernel` is given `{name}`, which yields."
+        fix = "Return the values; effects in a kernel need their handlers inside it."
+    else:
+        return
+    raise KernelTypeError(what, at=caller(), fix=fix)
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from numbers import Integral
+from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def arguments_of(args: Args) -> tuple[Argument, ...]:
 
 def chosen(args: tuple[Argument, ...], argnums: Argnums, name: str) -> tuple[Argument, ...]:
     """The arguments that `argnums` names; negative numbers count from the end."""
-    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise DerivativeArgumentError(
@@ -68,6 +69,20 @@ def chosen(args: tuple[Argument, ...], argnums: Argnums, name: str) -> tuple[Arg
                 fix="Pass what you differentiate by position; argnums counts from 0.",
             )
     return tuple(args[number] for number in numbers)
+
+
+def check_argnums(argnums: object) -> Argnums:
+    """`argnums`, if it can name arguments; raises DerivativeArgumentError."""
+    numbers = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers)
+    if not numbers or not whole or len(set(numbers)) < len(numbers):
+        raise DerivativeArgumentError(
+            f"argnums={argnums!r} names no arguments.",
+            at=caller(),
+            fix="Give the place of an argument, `argnums=0`, or a tuple of different places.",
+        )
+    found = tuple(int(cast(int, number)) for number in numbers)
+    return found if isinstance(argnums, tuple | list) else found[0]
 
 
 def leaf_places(args: Args) -> tuple[tuple[int, ...], int]:
@@ -358,6 +373,7 @@ def gradient(
     function: Callable[..., object], argnums: Argnums, *, with_value: bool, has_aux: bool
 ) -> Derivative:
     """The kernel of `grad` and `value_and_grad`."""
+    argnums = check_argnums(argnums)
 
     def derive(inner: Callee, args: Args) -> Callee:
         check_value(inner, has_aux)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from numbers import Integral
 
 from peffects.codegen.pool import current_pool, processor_count
 from peffects.errors import ValueRangeError
@@ -30,14 +31,16 @@ __all__ = [
 MOST_THREADS = 256
 
 
-def _checked(count: int) -> int:
-    if not 1 <= count <= MOST_THREADS:
+def _checked(count: object) -> int:
+    """`count`, if it is a number of threads; raises ValueRangeError."""
+    number = int(count) if isinstance(count, Integral) and not isinstance(count, bool) else 0
+    if not 1 <= number <= MOST_THREADS:
         raise ValueRangeError(
             f"The number of threads is {count!r}.",
             at=caller(),
             fix=f"Give a whole number from 1 to {MOST_THREADS}.",
         )
-    return count
+    return number
 
 
 def _initial_threads() -> int:
@@ -71,10 +74,14 @@ def set_threads(count: int) -> None:
     _Default.count = _checked(count)
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
+def threads(count: int) -> AbstractContextManager[None]:
     """Run the compiled loops of this context, and of no other Python thread, with `count`."""
-    token = _in_context.set(_checked(count))
+    return _threads(_checked(count))  # tested at the user's line, before the `with` begins
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    token = _in_context.set(count)
     try:
         yield
     finally:

@@ -176,7 +176,8 @@ class ValueLowering:
                     f"the size of the table `{name}` is computed inside a loop from data, so how "
                     "much memory it needs is not known before the loop starts.",
                     at=self.k.at,
-                    fix="Bound the size: `min(size, n)`; or reduce without storing the table.",
+                    fix="Bound the size: `min(size, n)`; or reduce without storing the table. Of a "
+                    "`while` that is differentiated, bound the rounds: `for _ in range(n)`.",
                 )
             bounds.append(bound)
         return self.k.scratch(name, elem, Product(tuple(bounds)))

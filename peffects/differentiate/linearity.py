@@ -51,9 +51,14 @@ def linear_vars(block: Block, inputs: Iterable[Var]) -> set[Var]:
     for result in block.results:
         if not checker.may_be_linear(result):
             raise LinearityError(
-                f"the result {result!r} does not depend linearly on the inputs.", fix=_FIX
+                f"the result {_spelled(result)} does not depend linearly on the inputs.", fix=_FIX
             )
     return checker.linear
+
+
+def _spelled(atom: Atom) -> str:
+    """A value as the user may know it: a number, or a name."""
+    return str(atom.value) if isinstance(atom, Lit) else f"`{atom.name}`"
 
 
 class _Linearity:
@@ -84,7 +89,7 @@ class _Linearity:
     def nonlinear(self, atoms: Iterable[Atom], where: str) -> None:
         for atom in atoms:
             if self.is_linear(atom):
-                self.reject(f"the linear value {atom!r} is spent {where}.")
+                self.reject(f"the linear value {_spelled(atom)} is spent {where}.")
 
     def mark(self, atoms: Iterable[Var]) -> None:
         self.linear.update(atoms)
@@ -136,7 +141,7 @@ class _Linearity:
         if op in (p.ADD, p.SUB):
             for arg in args:
                 if not self.may_be_linear(arg):
-                    self.reject(f"`{op.name}` mixes a linear value with {arg!r}, which is not.")
+                    self.reject(f"`{op.name}` mixes a linear value with {_spelled(arg)}, which is not.")
         elif op is p.MUL:
             if all(map(self.is_linear, args)):
                 self.reject("two linear values are multiplied: spent twice.")
@@ -160,7 +165,7 @@ class _Linearity:
         self.block(fold.body)
         for carry, init, step in zip(carries, inits, steps, strict=True):
             if carry in self.linear and not (self.may_be_linear(init) and self.may_be_linear(step)):
-                self.reject(f"the carried value {carry!r} is linear in some steps only.")
+                self.reject(f"the carried value {_spelled(carry)} is linear in some steps only.")
 
     def search(self, carries: tuple[Var, ...], steps: tuple[Atom, ...], body: Block) -> list[Var]:
         """The carries that a step makes linear and that are not known to be."""
@@ -189,7 +194,7 @@ class _Linearity:
                 self.reject(f"a linear value is accumulated with `{ref.type.monoid.value}`.")
             self.mark((ref,))
         elif self.is_linear(ref) and not self.may_be_linear(value):
-            self.reject(f"linear and other values are accumulated into {ref!r}.")
+            self.reject(f"linear and other values are accumulated into `{ref.name}`.")
 
 
 _FLOAT_CASTS = frozenset(op for scalar, op in p.CAST.items() if scalar.is_float)

@@ -35,9 +35,10 @@ def _value(fact: Fact, values: Mapping[Var, int]) -> int:
 def mismatch(program: Program, fact: Fact, found: int, expected: int) -> IndexSetMismatchError:
     """The error for a fact that does not hold."""
     name = program.params[fact.param].name
+    has = "is" if fact.size in program.params else "has length"  # a number that the user gave
     return IndexSetMismatchError(
-        f"axis {fact.axis} of `{name}` has length {found}, but it is indexed with an index of "
-        f"{fact.other}, which has length {expected}.",
+        f"axis {fact.axis} of `{name}` has length {found} and {fact.other} {has} {expected}, but "
+        "one index runs over both.",
         at=fact.src,
         fix="Give arrays whose axes agree; or index with `int(i)` if the tables really have "
         "different index sets (such an index is tested at run time).",

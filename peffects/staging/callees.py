@@ -230,7 +230,8 @@ _CHANGES = {
     "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__",
 }  # fmt: skip
 _EFFECTS = (
-    print, open, input, exec, eval, compile, breakpoint, setattr, delattr, operator.setitem,
+    print, open, input, exec, eval, compile, breakpoint, setattr, delattr, globals, dir,
+    operator.setitem,
     operator.delitem, operator.iadd, operator.imul, operator.ior,
 )  # fmt: skip
 _EFFECT_MODULES = {

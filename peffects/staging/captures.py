@@ -68,6 +68,7 @@ class StepKind(enum.Enum):
     LENGTH = "length"
     KEYS = "keys or elements"
     VALUES = "values"
+    HAS = "whether there is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class Step:
                 return len(owner)  # type: ignore[arg-type]
             case StepKind.KEYS:
                 return Parts(type(owner), tuple(owner))  # type: ignore[arg-type]
+            case StepKind.HAS:
+                return hasattr(owner, str(self.key))
             case StepKind.VALUES:
                 return Parts(type(owner), tuple(owner.values()))  # type: ignore[attr-defined]
 
@@ -103,7 +106,7 @@ class Step:
                 return f".{self.key}"
             case StepKind.ITEM:
                 return f"[{self.key!r}]"
-            case StepKind.LENGTH | StepKind.KEYS | StepKind.VALUES:
+            case StepKind.LENGTH | StepKind.KEYS | StepKind.VALUES | StepKind.HAS:
                 return f"({self.kind.value})"
             case StepKind.CELL | StepKind.GLOBAL:
                 return f" {self.key}"

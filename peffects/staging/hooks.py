@@ -10,10 +10,10 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import operator
+import os
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -37,6 +37,7 @@ from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import sequential
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
+from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Trace, current, here
 from peffects.staging.values import UNSET
@@ -47,13 +48,7 @@ __all__ = ["Hooks", "resolve"]
 T = TypeVar("T")
 Function = Callable[..., object]
 
-_COMPARE: dict[str, Callable[[Any, Any], object]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-
-
-class Hooks(Writes):
+class Hooks(Writes, SpecialMethods):
     """The hooks of one function."""
 
     def __init__(self, function: FunctionType) -> None:
@@ -70,6 +65,7 @@ class Hooks(Writes):
         trace = current()
         if trace is None or is_symbolic(value):
             return value
+        _refuse_environment(value)
         if name in self.freevars:
             kind = StepKind.CELL
         elif name in self.function.__globals__:
@@ -85,15 +81,35 @@ class Hooks(Writes):
 
     def _getattr(self, owner: object, name: str, *default: object) -> object:
         """`getattr(owner, name, default)`."""
-        return self._attribute(owner, name, getattr(owner, name, *default))
+        if default and not self._hasattr(owner, name):
+            return default[0]
+        return self._attribute(owner, name, getattr(owner, name))
+
+    def _hasattr(self, owner: object, name: str) -> bool:
+        """`hasattr(owner, name)`."""
+        trace, answer = current(), hasattr(owner, name)
+        if trace is not None and not is_symbolic(owner) and _from_outside(trace, owner):
+            inputs = inputs_of(trace)
+            inputs.reach(answer, inputs.path_of(owner).then(StepKind.HAS, name))
+        return answer
+
+    def _vars(self, *owner: object) -> object:
+        """`vars(owner)`, or the locals of the function."""
+        return self.attribute(owner[0], "__dict__") if owner else sys._getframe(1).f_locals
 
     def _attribute(self, owner: object, name: str, value: object) -> object:
         trace = current()
         if trace is None or is_symbolic(owner) or is_symbolic(value):
             return value
-        if getattr(value, "__self__", None) is owner or not _from_outside(trace, owner):
-            return value  # a method: it is new each time, and what it reads is captured by itself
+        _refuse_environment(value)
         inputs = inputs_of(trace)
+        if isinstance(value, MethodType) and value.__self__ is owner:
+            path = inputs.path_of(owner).then(StepKind.ATTRIBUTE, name)
+            if _from_outside(trace, owner):  # the method is new each time, its function is not
+                inputs.reach(value.__func__, path.then(StepKind.ATTRIBUTE, "__func__"))
+            return value
+        if getattr(value, "__self__", None) is owner or not _from_outside(trace, owner):
+            return value
         return inputs.reach(value, inputs.path_of(owner).then(StepKind.ATTRIBUTE, name))
 
     def item(self, owner: object, key: object) -> object:
@@ -105,6 +121,9 @@ class Hooks(Writes):
             owner = trace.inputs.capture(owner)
         if is_symbolic(owner):
             return owner[key]  # type: ignore[index]
+        method = self.special(owner, "__getitem__")
+        if method is not None:
+            return method(key)
         if is_symbolic(key):
             raise ControlFlowError(
                 f"a {type(owner).__name__} is indexed with a symbol.",
@@ -132,13 +151,44 @@ class Hooks(Writes):
 
     def callee(self, function: Function) -> Function:
         """What is called in place of `function`."""
-        return self._getattr if function is getattr else resolve(function)
+        if current() is None:
+            return resolve(function)
+        own = self._own_form(function)
+        if own is not None:
+            return own
+        found = resolve(function)
+        return self._with_callbacks(found) if _is_of_library(function) else found
+
+    def _with_callbacks(self, function: Function) -> Function:
+        """A function of a library, which calls what it is given as kernels call it."""
+
+        def call(*args: object, **kwargs: object) -> object:
+            named = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
+            return function(*self.each_of(args), **named)
+
+        return call
+
+    def _own_form(self, function: Function) -> Function | None:
+        """The form of a builtin that reads, so that what it reads is recorded; or its refusal."""
+        try:
+            form = self._forms.get(function)
+        except TypeError:  # no hash
+            return None
+        return form or self.call_special(function)
+
+    @functools.cached_property
+    def _forms(self) -> dict[object, Function]:
+        return {getattr: self._getattr, hasattr: self._hasattr, vars: self._vars}
+
+    def original(self, function: Function) -> Function:
+        """What is called for a builtin on values without special methods of the user's."""
+        return resolve(function)
 
     # --- control flow ----------------------------------------------------------------------------
 
     def branch(self, condition: object, names: Names, frame: Frame) -> Branch | StaticBranch:
         """The start of an `if`."""
-        trace = current()
+        trace, condition = current(), self.truth(condition)
         if trace is None or not is_symbolic(condition):
             return StaticBranch(bool(condition))
         return Branch(trace, condition, names, frame)
@@ -162,6 +212,7 @@ class Hooks(Writes):
         if found is not None:
             return FoldLoop(trace, found, names, targets, frame, leave)
         inputs = inputs_of(trace)
+        iterable = self.iterate(iterable)
         if isinstance(iterable, list | tuple) and inputs.is_known(iterable):
             return StaticLoop(inputs.elements(iterable))
         return StaticLoop(cast(list[object], iterable))
@@ -208,25 +259,28 @@ class Hooks(Writes):
         self, condition: object, then: Callable[[], object], orelse: Callable[[], object]
     ) -> object:
         """`then() if condition else orelse()`."""
-        trace = current()
+        trace, condition = current(), self.truth(condition)
         if trace is None or not is_symbolic(condition):
             return then() if condition else orelse()
         return choose(trace, condition, then, orelse)
 
     def and_(self, left: object, right: Callable[[], object]) -> object:
         """`left and right()`."""
-        if not is_symbolic(left):
-            return left and right()
-        return self.choose(left, right, lambda: False if _is_bool(left) else left)
+        truth = self.truth(left)
+        if not is_symbolic(truth):
+            return right() if truth else left
+        return self.choose(truth, right, lambda: False if _is_bool(left) else left)
 
     def or_(self, left: object, right: Callable[[], object]) -> object:
         """`left or right()`."""
-        if not is_symbolic(left):
-            return left or right()
-        return self.choose(left, lambda: True if _is_bool(left) else left, right)
+        truth = self.truth(left)
+        if not is_symbolic(truth):
+            return left if truth else right()
+        return self.choose(truth, lambda: True if _is_bool(left) else left, right)
 
     def not_(self, value: object) -> object:
         """`not value`."""
+        value = self.truth(value)
         return logical(prims.NOT, value) if is_symbolic(value) else not value
 
     def compare(
@@ -234,14 +288,39 @@ class Hooks(Writes):
     ) -> object:
         """`left < others[0]() < others[1]() ...`."""
         right = others[0]()
-        holds = _COMPARE[symbols[0]](left, right)
+        holds = self._holds(symbols[0], left, right)
         if len(others) == 1:
             return holds
         return self.and_(holds, lambda: self.compare(right, symbols[1:], *others[1:]))
 
 
+    def _holds(self, symbol: str, left: object, right: object) -> object:
+        """One comparison."""
+        if symbol in COMPARE:
+            return self.compare_two(symbol, left, right)
+        holds = self.contains(left, right)
+        return holds if symbol == "in" else self.not_(holds)
+
+
 def _is_bool(value: object) -> bool:
     return isinstance(value, ScalarTracer) and value.type == BOOL
+
+
+def _is_of_library(function: Function) -> bool:
+    """Whether a function may call others that it is given, such as `map` and `sorted`."""
+    return isinstance(function, BuiltinFunctionType) or (
+        isinstance(function, type) and function.__module__ in ("builtins", "functools", "itertools")
+    )
+
+
+def _refuse_environment(value: object) -> None:
+    """Raise SideEffectError if a kernel would read the environment while it is staged."""
+    if value is os.environ:
+        raise SideEffectError(
+            "`os.environ` is read in a kernel, where it would be read once, while it is staged.",
+            at=here(),
+            fix="Read the variable outside and pass what it says to the kernel.",
+        )
 
 
 def _from_outside(trace: Trace, owner: object) -> bool:

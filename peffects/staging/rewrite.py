@@ -28,17 +28,19 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from peffects.staging.jumps import stop_of, without_jumps
 from peffects.staging.sources import FunctionNode, Source
-from peffects.staging.syntax import HOOKS, assigned_names, bound_names, has_any
+from peffects.staging.syntax import HOOKS, RESULT, assigned_names, bound_names, has_any
 
 __all__ = ["HOOKS", "rewrite_function"]
 
 _FACTORY = "_pe_factory"
-_UNWRAPPED_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
+_OURS = re.compile(rf"{HOOKS}|{RESULT}|{HOOKS}_(stop_|back_)?\d+")
+_UNWRAPPED_CALLS = frozenset({"super", "locals"})
 _COMPARISONS = {
     ast.Lt: "<",
     ast.LtE: "<=",
@@ -46,7 +48,10 @@ _COMPARISONS = {
     ast.GtE: ">=",
     ast.Eq: "==",
     ast.NotEq: "!=",
+    ast.In: "in",
+    ast.NotIn: "not in",
 }
+_UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 _AUGMENTED = {
     ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*=", ast.Div: "/=", ast.FloorDiv: "//=", ast.Mod: "%=",
     ast.Pow: "**=", ast.MatMult: "@=", ast.BitAnd: "&=", ast.BitOr: "|=", ast.BitXor: "^=",
@@ -72,6 +77,8 @@ def rewrite_function(source: Source, free: Collection[str]) -> ast.Module:
         body = [function]
     parameters = [ast.arg(name) for name in (HOOKS, *free)]
     arguments = ast.arguments([], parameters, None, [], [], None, [])
+    if not isinstance(function, ast.Lambda) and function.name not in free:
+        body.insert(0, ast.Global([function.name]))  # what the function finds under its own name
     factory = ast.FunctionDef(_FACTORY, arguments, body, [], None)
     return ast.fix_missing_locations(ast.Module([ast.copy_location(factory, source.node)], []))
 
@@ -437,12 +444,24 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
             return self.at(self.hook("not_", node.operand), node)
+        if isinstance(node.operand, ast.Constant):  # a literal stays one: it may be an index
+            return node
+        return self.at(self.hook("negate", ast.Constant(_UNARY[type(node.op)]), node.operand), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        symbol = ast.Constant(_AUGMENTED[type(node.op)].removesuffix("="))
+        return self.at(self.hook("operate", symbol, node.left, node.right), node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = self.at(self.hook("iterate", node.iter), node.iter)
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         symbols = [_COMPARISONS.get(type(operator)) for operator in node.ops]
-        if len(node.ops) == 1 or None in symbols or _binds(node.comparators):
+        if None in symbols or _binds(node.comparators):
             return node
         thunks = [self.thunk(comparator) for comparator in node.comparators]
         chain = ast.Tuple([ast.Constant(symbol) for symbol in symbols], ast.Load())
@@ -467,8 +486,8 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _is_ours(name: str) -> bool:
-    """Whether `name` is one that rewriting makes."""
-    return name == HOOKS or name.startswith(f"{HOOKS}_")
+    """Whether `name` is one that rewriting makes, and not a global of the user's that looks so."""
+    return _OURS.fullmatch(name) is not None
 
 
 def _as_value(key: ast.expr) -> ast.expr:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from peffects.errors import (
+    BoundsError,
     DataRaceError,
     IndexSetMismatchError,
     KernelTypeError,
@@ -20,6 +21,7 @@ from peffects.errors import (
 )
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
+from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import I64, Atom, Bounds, Index, Lit, Scalar, Table, Var
 from peffects.source import UNKNOWN, SrcInfo
 from peffects.staging.arithmetic import Operand, cast
@@ -141,12 +143,12 @@ class _Axes:
                 at=here(),
                 fix="Give at most one index for each axis.",
             )
-        pairs = [self._item(axis, item) for axis, item in enumerate(items)]
+        pairs = [self._item(axis, item, unchecked) for axis, item in enumerate(items)]
         proved = all(known for _, known in pairs)
         bounds = Bounds.PROVED if proved else Bounds.UNCHECKED if unchecked else Bounds.CHECKED
         return tuple(atom for atom, _ in pairs), bounds
 
-    def _item(self, axis: int, item: Item) -> tuple[Atom, bool]:
+    def _item(self, axis: int, item: Item, unchecked: bool) -> tuple[Atom, bool]:
         if isinstance(item, IndexTracer):
             staging().check_open(item.scope, item.what())
             if self._same_set(axis, item):
@@ -165,19 +167,24 @@ class _Axes:
                 fix="Use `int(...)`.",
             )
         if isinstance(x.atom, Lit):
-            return self._literal(axis, int(x.atom.value))
+            return self._literal(axis, int(x.atom.value), unchecked)
         return cast(x, I64), False
 
-    def _literal(self, axis: int, value: int) -> tuple[Atom, bool]:
-        """A literal index; a negative one counts from the end."""
+    def _literal(self, axis: int, value: int, unchecked: bool) -> tuple[Atom, bool]:
+        """A literal index; a negative one counts from the end, and is tested as it was written."""
         trace = staging()
         size = trace.sizes.representative(self.dims[axis].size)
         if isinstance(size, Lit):
             place = value + int(size.value) if value < 0 else value
-            return int_lit(place), 0 <= place < int(size.value)
-        if value < 0:
-            return trace.prim(op.SUB, size, int_lit(-value)), False
-        return int_lit(value), False
+            inside = 0 <= place < int(size.value)
+            return int_lit(place if inside else value), inside
+        if value >= 0:
+            return int_lit(value), False
+        if not unchecked:
+            ok = trace.prim(op.LE, int_lit(-value), size)
+            text = bounds_text(self.name, axis).format(value=value, size="{0}")
+            trace.check(ok, BoundsError, text, (size,))
+        return trace.prim(op.SUB, size, int_lit(-value)), not unchecked
 
     def _same_set(self, axis: int, index: IndexTracer) -> bool:
         """Whether `index` runs over this axis; for a loop index, make it so or raise."""

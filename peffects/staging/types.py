@@ -102,9 +102,10 @@ def as_array(value: object) -> NDArray[np.generic] | None:
         return value
     if isinstance(value, np.generic | type):
         return None
-    if hasattr(value, "__array_interface__"):
+    if isinstance(getattr(value, "__array_interface__", None), dict):
         return np.asarray(value)
-    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+    kind = type(value)  # an instance may answer to any name
+    if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         return np.from_dlpack(value)
     return None
 
