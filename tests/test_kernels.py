@@ -328,6 +328,50 @@ def test_methods() -> None:
     assert Model.predict.__doc__ == "The prediction."
 
 
+class Sized:
+    @pe.kernel
+    def scaled(self, x: Any) -> Any:
+        return self.size * x
+
+    def __init__(self, size: float) -> None:
+        self.size = size
+
+
+def test_kernels_of_bound_methods() -> None:
+    sized = Sized(2.0)
+    kernel = pe.kernel(sized.scaled)
+    assert kernel(3.0) == 6.0
+    sized.size = 5.0
+    assert kernel(3.0) == 15.0
+    assert pe.kernel(kernel)(3.0) == 15.0
+
+
+async def waiting(x: Any) -> Any:
+    return x
+
+
+def yielding(x: Any) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (3, "3, which is no function"),
+        (Sized, "the class `Sized`"),
+        (classmethod(lambda cls, x: x), "below `@classmethod`"),
+        (staticmethod(lambda x: x), "below `@staticmethod`"),
+        (property(lambda self: 1.0), "below `@property`"),
+        (waiting, "an `async` function"),
+        (yielding, "which yields"),
+    ],
+)
+def test_what_is_no_function_of_numbers_is_refused_at_once(what: Any, message: str) -> None:
+    with pytest.raises(KernelTypeError, match=message) as caught:
+        pe.kernel(what)
+    assert "test_kernels.py" in caught.value.at.file
+
+
 def test_a_kernel_looks_like_its_function() -> None:
     assert dot.__name__ == "dot"  # type: ignore[attr-defined]
     assert dot.__doc__ == "The sum of products."
@@ -393,6 +437,27 @@ def test_bounds_errors_have_index_and_line() -> None:
         neighbours(big)
 
 
+@pytest.mark.parametrize("kernel", [lambda x: x[-10], lambda x: x[-10] + pe.sum(x)])
+def test_a_negative_literal_out_of_bounds_is_told_as_it_was_written(kernel: Any) -> None:
+    for call in (pe.kernel(kernel), pe.kernel(kernel).debug):
+        with pytest.raises(BoundsError, match=r"index -10 is out of bounds for axis 0 of `x` with"):
+            call(X)
+
+
+def test_accumulators_take_negative_literals() -> None:
+    @pe.kernel
+    def ends(x: Any, n: Any) -> Any:
+        h = pe.accumulator(n)
+        for i in pe.par(x):
+            h[0] += x[i]
+            h[-1] += 1.0
+        return h
+
+    assert ends(np.ones(5), 3).tolist() == [5.0, 0.0, 5.0]
+    with pytest.raises(BoundsError, match="out of bounds for axis 0 of `h`"):
+        ends(np.ones(1), 0)
+
+
 def test_the_first_failure_in_index_order_is_raised() -> None:
     @pe.kernel
     def gathered(x: Any, at: Any) -> Any:
@@ -439,7 +504,7 @@ def test_index_sets_that_differ_at_launch() -> None:
     error = assert_same_error(product, A, A)
     assert isinstance(error, IndexSetMismatchError)
     assert "axis 0 of `b` has length 3" in str(error)
-    assert "axis 1 of `a`, which has length 4" in str(error)
+    assert "axis 1 of `a` has length 4" in str(error)
 
 
 def test_sizes_given_as_numbers_are_checked_at_launch() -> None:

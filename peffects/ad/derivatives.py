@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
@@ -74,7 +73,7 @@ def chosen(args: tuple[Argument, ...], argnums: Argnums, name: str) -> tuple[Arg
 def check_argnums(argnums: object) -> Argnums:
     """`argnums`, if it can name arguments; raises DerivativeArgumentError."""
     numbers = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers)
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
     if not numbers or not whole or len(set(numbers)) < len(numbers):
         raise DerivativeArgumentError(
             f"argnums={argnums!r} names no arguments.",

@@ -13,7 +13,8 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from numbers import Integral
+
+import numpy as np
 
 from peffects.codegen.pool import current_pool, processor_count
 from peffects.errors import ValueRangeError
@@ -33,7 +34,8 @@ MOST_THREADS = 256
 
 def _checked(count: object) -> int:
     """`count`, if it is a number of threads; raises ValueRangeError."""
-    number = int(count) if isinstance(count, Integral) and not isinstance(count, bool) else 0
+    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    number = int(count) if whole else 0  # type: ignore[call-overload]  # of no number: 0
     if not 1 <= number <= MOST_THREADS:
         raise ValueRangeError(
             f"The number of threads is {count!r}.",

@@ -141,7 +141,9 @@ class _Linearity:
         if op in (p.ADD, p.SUB):
             for arg in args:
                 if not self.may_be_linear(arg):
-                    self.reject(f"`{op.name}` mixes a linear value with {_spelled(arg)}, which is not.")
+                    self.reject(
+                        f"`{op.name}` mixes a linear value with {_spelled(arg)}, which is not."
+                    )
         elif op is p.MUL:
             if all(map(self.is_linear, args)):
                 self.reject("two linear values are multiplied: spent twice.")

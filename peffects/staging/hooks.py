@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -47,6 +47,7 @@ __all__ = ["Hooks", "resolve"]
 
 T = TypeVar("T")
 Function = Callable[..., object]
+
 
 class Hooks(Writes, SpecialMethods):
     """The hooks of one function."""
@@ -292,7 +293,6 @@ class Hooks(Writes, SpecialMethods):
         if len(others) == 1:
             return holds
         return self.and_(holds, lambda: self.compare(right, symbols[1:], *others[1:]))
-
 
     def _holds(self, symbol: str, left: object, right: object) -> object:
         """One comparison."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVarTuple
+from typing import Any, Generic, TypeAlias, TypeVarTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def as_array(value: object) -> NDArray[np.generic] | None:
         return np.asarray(value)
     kind = type(value)  # an instance may answer to any name
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        return np.from_dlpack(value)
+        return np.from_dlpack(cast(Any, value))
     return None
 
 

@@ -15,6 +15,7 @@ from peffects.errors import (
     IndexSetMismatchError,
     LinearityError,
     NotDifferentiableError,
+    UnboundedTableError,
     UnsupportedSyntaxError,
 )
 
@@ -275,6 +276,49 @@ def test_aux_wants_a_pair(function: Any) -> None:
 def test_the_gradient_of_an_integer_is_refused() -> None:
     with pytest.raises(DerivativeArgumentError, match="holds no floats"):
         pe.grad(lambda n: n * 1.0)(3)
+
+
+@pytest.mark.parametrize("argnums", ["x", None, (), 1.5, True, (0, 0), (0, "x")])
+def test_what_names_no_arguments_is_refused_at_once(argnums: Any) -> None:
+    for derive in (pe.grad, pe.value_and_grad):
+        with pytest.raises(DerivativeArgumentError, match="names no arguments") as caught:
+            derive(dot, argnums)
+        assert "test_api.py" in caught.value.at.file
+
+
+def test_a_list_of_argnums_is_a_tuple() -> None:
+    (gradient,) = pe.grad(dot, [0])(X, X)  # type: ignore[call-overload]
+    np.testing.assert_array_equal(gradient, X)
+
+
+def test_messages_about_linearity_show_what_the_user_wrote() -> None:
+    @pe.kernel
+    def shifted(x: Any, by: Any) -> Any:
+        return pe.table(lambda i: x[i] + by)
+
+    by = 1.5
+    with pytest.raises(LinearityError, match=r"mixes a linear value with `by`, which is not"):
+        pe.transpose(lambda x: shifted(x, by), X)(X)
+    with pytest.raises(LinearityError, match=r"mixes a linear value with 3\.0, which is not"):
+        pe.transpose(lambda x: pe.table(lambda i: x[i] + 3.0), X)(X)
+
+
+def test_rounds_without_bound_inside_a_parallel_loop_are_refused_with_what_to_do() -> None:
+    @pe.kernel
+    def squared(x: Any) -> Any:
+        def above(i: Any) -> Any:
+            s = x[i]
+            while s < 1000.0:
+                s = s * s
+            return s
+
+        return pe.sum(above)
+
+    x = np.array([2.0, 3.0])
+    assert squared(x) == 2.0**16 + 3.0**8
+    with pytest.raises(UnboundedTableError, match=r"for _ in range\(n\)") as caught:
+        pe.grad(squared)(x)
+    assert "test_api.py" in caught.value.at.file
 
 
 def test_argnums_out_of_range_are_refused() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from peffects.codegen import driver
@@ -50,13 +53,19 @@ def test_set_threads_is_for_all_python_threads() -> None:
     assert (thread_count(), seen) == (7, [7])
 
 
-@pytest.mark.parametrize("count", [0, -1, 257])
-def test_impossible_numbers_of_threads_are_refused_at_the_user_s_line(count: int) -> None:
-    with pytest.raises(ValueRangeError, match=f"number of threads is {count}") as caught:
+@pytest.mark.parametrize("count", [0, -1, 257, 10**9, 1.5, True, "a", None])
+def test_impossible_numbers_of_threads_are_refused_at_the_user_s_line(count: Any) -> None:
+    with pytest.raises(ValueRangeError, match=re.escape(f"number of threads is {count!r}.")) as of:
         set_threads(count)
-    assert Path(caught.value.at.file) == Path(__file__)
-    with pytest.raises(ValueRangeError, match="from 1 to 256"), threads(count):
+    assert Path(of.value.at.file) == Path(__file__)
+    with pytest.raises(ValueRangeError, match="from 1 to 256") as of, threads(count):
         pass
+    assert Path(of.value.at.file) == Path(__file__)
+
+
+def test_numbers_of_numpy_are_numbers_of_threads() -> None:
+    with threads(np.int32(3)):  # type: ignore[arg-type]
+        assert thread_count() == 3
 
 
 @pytest.mark.usefixtures("default_threads")

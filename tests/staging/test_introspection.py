@@ -60,7 +60,7 @@ def test_an_attribute_that_goes_away() -> None:
 
 def test_locals_of_the_function() -> None:
     def doubled(x: Any) -> Any:
-        y = 2.0 * x
+        y = 2.0 * x  # noqa: F841
         return vars()["y"]
 
     assert pe.kernel(doubled)(1.5) == 3.0
