@@ -230,7 +230,7 @@ def test_the_decorator_keeps_the_signature() -> None:
 def test_errors_of_types_tell_the_line_what_was_found_and_what_to_write() -> None:
     @pe.kernel
     def wrong(x: Any, y: Any) -> Any:
-        return pe.table(lambda i: x[i] + y)  # here
+        return pe.table(lambda i: x[i] + y[i, i])  # here
 
     with pytest.raises(KernelTypeError) as caught:
         wrong(X, X)

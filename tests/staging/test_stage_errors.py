@@ -86,7 +86,7 @@ def test_tables_of_different_sizes_do_not_become_one() -> None:
         return y
 
     assert run(f, X, 3).tolist() == [1.0, 1.0, 1.0]
-    check(IndexSetMismatchError, f, (X, 2), "`x` has length 3", "`n`, which has length 2")
+    check(IndexSetMismatchError, f, (X, 2), "`x` has length 3", "`n` is 2")
 
     def g(x: Any, n: Any) -> Any:
         y = x
