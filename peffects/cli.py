@@ -1,8 +1,8 @@
 """The command line: `python -m peffects explain PE104`, `doctor`, `cache`.
 
-`explain` prints the page of an error, which is the docstring of its class in `errors/`, or what a
-kernel compiles to: `explain model.py:loss f64[n,d] f64[d] float`.  `doctor` prints what a bug
-report needs (versions, cores, threading layer, cache) and advice.  `cache` lists the compiled
+`explain` prints the page of an error, a file of `docs/errors`, or what a kernel compiles to:
+`explain model.py:loss f64[n,d] f64[d] float`.  `doctor` prints what a bug report needs (versions,
+cores, threading layer, cache) and advice.  `cache` lists the compiled
 kernels on disk, `cache clear` deletes them.  Exit status: 0 all is well, 1 `doctor` misses a
 package that peffects needs or a kernel is refused, 2 the question was not understood.  Layer 9.
 """
@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from peffects.errors import PeffectsError, error_classes
+from peffects.errors import PeffectsError, error_classes, page_of
 
 __all__ = ["main"]
 
@@ -70,7 +70,7 @@ def _explain(question: str) -> int:
     by_name = {cls.__name__.lower(): cls for cls in pages.values()}
     found = pages.get(question.upper()) or by_name.get(question.lower())
     if found is not None:
-        print(_page(found))
+        print(page_of(found), end="")
         return 0
     near = difflib.get_close_matches(question.upper(), pages)
     near += [by_name[name].code for name in difflib.get_close_matches(question.lower(), by_name)]
@@ -139,10 +139,6 @@ def _argument_type(text: str) -> object:
     if match["axes"] is None:
         return ScalarType(dtype, weak=kind in ("float", "int"))
     return ArrayType(dtype, match["axes"].count(",") + 1)
-
-
-def _page(cls: type[PeffectsError]) -> str:
-    return f"{cls.code} {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}"
 
 
 def _list_errors() -> int:

@@ -24,14 +24,12 @@ def python_m(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_explain_runs_as_a_module() -> None:
     done = python_m("explain", "PE901")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(
-        "PE901 InternalError\n\nA bug of peffects, not of your program.\n"
-    )
+    assert done.stdout.startswith("# PE901 InternalError\n\nA bug of peffects, not of your program.")
 
 
 def test_explain_takes_names_and_small_letters(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "pe901"]) == cli.main(["explain", "internalerror"]) == 0
-    first, second, third = capsys.readouterr().out.split("PE901 InternalError\n")
+    first, second, third = capsys.readouterr().out.split("# PE901 InternalError\n")
     assert first == ""
     assert second == third
 

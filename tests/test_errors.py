@@ -100,13 +100,3 @@ def test_error_survives_pickling(cls: type[PeffectsError]) -> None:
         before.fix,
     )
     assert str(after) == str(before)
-
-
-@every_error
-def test_explain_prints_the_page(
-    cls: type[PeffectsError], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", cls.code]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"{cls.code} {cls.__name__}\n\n")
-    assert inspect.cleandoc(cls.__doc__ or "") in printed

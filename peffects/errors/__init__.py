@@ -6,7 +6,7 @@ derivatives, PE4xx what happens while compiled code runs, PE9xx our own mistakes
 `source.py` only.
 """
 
-from peffects.errors.base import PeffectsError, error_classes
+from peffects.errors.base import PeffectsError, error_classes, page_of
 from peffects.errors.derivatives import (
     DerivativeArgumentError,
     GradientMismatchError,
@@ -119,4 +119,5 @@ __all__ = [
     "ValueRangeError",
     "WorkerDied",
     "error_classes",
+    "page_of",
 ]

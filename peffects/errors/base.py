@@ -5,12 +5,14 @@ The message format is golden-tested in `tests/test_errors.py`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from peffects.source import UNKNOWN, SrcInfo
 
-__all__ = ["PeffectsError", "error_classes"]
+__all__ = ["PeffectsError", "error_classes", "page_of"]
 
 
 class PeffectsError(Exception):
@@ -49,6 +51,18 @@ def _rebuild(
     cls: type[PeffectsError], what: str, at: SrcInfo, notes: tuple[str, ...], fix: str
 ) -> PeffectsError:
     return cls(what, at=at, notes=notes, fix=fix)
+
+
+def page_of(cls: type[PeffectsError]) -> str:
+    """What the error means, with a wrong and a right program, in Markdown.
+
+    The pages are in `docs/errors`, which the package has as `errors/pages`; of an error that has
+    none, such as one that a user defined, the docstring is the page.
+    """
+    page = Path(__file__).with_name("pages") / f"{cls.code}.md"
+    if page.is_file():
+        return page.read_text("utf-8")
+    return f"# {cls.code} {cls.__name__}\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
 
 
 def error_classes() -> Iterator[type[PeffectsError]]:

@@ -1,6 +1,6 @@
 """Derivatives that there are not: PE3xx.
 
-The docstring of a class is the page that `python -m peffects explain CODE` prints.
+The page of each, which `python -m peffects explain CODE` prints, is in `docs/errors`.
 """
 
 from __future__ import annotations

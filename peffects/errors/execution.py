@@ -1,6 +1,6 @@
 """How computations are run: resumptions on threads, worlds, processes, asyncio: PE13x.
 
-The docstring of a class is the page that `python -m peffects explain CODE` prints.
+The page of each, which `python -m peffects explain CODE` prints, is in `docs/errors`.
 """
 
 from __future__ import annotations

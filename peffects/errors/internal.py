@@ -1,6 +1,6 @@
 """Our own mistakes: PE9xx.
 
-The docstring of a class is the page that `python -m peffects explain CODE` prints.
+The page of each, which `python -m peffects explain CODE` prints, is in `docs/errors`.
 """
 
 from __future__ import annotations
