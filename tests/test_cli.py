@@ -24,7 +24,9 @@ def python_m(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_explain_runs_as_a_module() -> None:
     done = python_m("explain", "PE901")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("# PE901 InternalError\n\nA bug of peffects, not of your program.")
+    assert done.stdout.startswith(
+        "# PE901 InternalError\n\nA bug of peffects, not of your program."
+    )
 
 
 def test_explain_takes_names_and_small_letters(capsys: pytest.CaptureFixture[str]) -> None:

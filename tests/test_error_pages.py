@@ -30,7 +30,9 @@ WITHOUT_PROGRAMS = {
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 programs = pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.stem not in WITHOUT_PROGRAMS], ids=lambda page: page.stem
+    "page",
+    [page for page in PAGES if page.stem not in WITHOUT_PROGRAMS],
+    ids=lambda page: page.stem,
 )
 
 

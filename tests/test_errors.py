@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from peffects.cli import main
 from peffects.errors import InternalError, MissingRuleError, PeffectsError, error_classes
 from peffects.source import SrcInfo
 

@@ -268,8 +268,8 @@ class _Session:
             known.size, known.origin = size, f"axis {axis} of `{_name_of(owner)}`"
         if known.size != size:
             raise IndexSetMismatchError(
-                f"axis {axis} of `{_name_of(owner)}` has length {size} and {known.origin} has length "
-                f"{known.size}, but one index runs over both.",
+                f"axis {axis} of `{_name_of(owner)}` has length {size} and {known.origin} has "
+                f"length {known.size}, but one index runs over both.",
                 at=here(),
                 fix="Give arrays whose axes agree; or index with `int(i)` if the tables really "
                 "have different index sets (such an index is tested at run time).",
