@@ -38,7 +38,7 @@ from peffects.source import caller
 
 __all__ = ["Explanation", "explain"]
 
-_LOOPS = (Strategy.PARALLEL, Strategy.STRIPS, Strategy.SERIAL)
+_LOOPS = (Strategy.PARALLEL, Strategy.STRIPS, Strategy.SERIAL, Strategy.PRODUCT)
 _WORDS = {
     Strategy.PARALLEL: "runs in parallel",
     Strategy.STRIPS: "runs in strips",
@@ -46,6 +46,7 @@ _WORDS = {
     Strategy.DIRECT: "is written directly",
     Strategy.REDUCTION: "is a reduction",
     Strategy.PRIVATE: "has private copies",
+    Strategy.PRODUCT: "is a matrix product",
 }
 
 
@@ -123,6 +124,8 @@ def _stages(compiled: Compiled, values: Sequence[object]) -> Iterator[str]:
 
 
 def _stage(stage: Stage, known: dict[int, int], indent: str) -> Iterator[str]:
+    if isinstance(stage, Launch) and stage.only and _value(stage.only, known) == 0:
+        return  # another way is chosen for these sizes
     trip = _value(stage.trip, known)
     if isinstance(stage, HostLoop):
         yield f"{indent}{_count(trip)} times, one after the other, {stage.at.short()}:"

@@ -24,7 +24,7 @@ from peffects.codegen import workers
 from peffects.codegen.arguments import input_writer, output_reader
 from peffects.codegen.driver import thread_count
 from peffects.codegen.given import deliver, direct_slot, given
-from peffects.codegen.loader import Module
+from peffects.codegen.loader import Module, load_products
 from peffects.codegen.loops import Buffer, HostLoop, LoopProgram, Stage
 from peffects.codegen.plan import runnable
 from peffects.codegen.sizes import size_function, work_estimate
@@ -88,6 +88,7 @@ class Executable:
         "_direct",
         "_estimate",
         "_idle",
+        "_libraries",
         "_most_chunks",
         "_readers",
         "_stages",
@@ -102,7 +103,11 @@ class Executable:
         self._writers = [input_writer(kind) for kind in program.inputs]
         buffers = _buffers(program.stages)
         self._readers = [output_reader(kind, buffers) for kind in program.outputs]
-        self._stages = [runnable(stage, module.addresses, program) for stage in program.stages]
+        self._libraries = [load_products(dtype) for dtype in program.product_dtypes]
+        addresses = dict(module.addresses)
+        for library in self._libraries:
+            addresses.update(library.addresses)
+        self._stages = [runnable(stage, addresses, program) for stage in program.stages]
         self._direct = [direct_slot(output, program.stages) for output in program.outputs]
         self._estimate = size_function(work_estimate(program.stages))
         self._most_chunks = _most_chunks(program.stages)

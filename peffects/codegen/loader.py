@@ -31,12 +31,13 @@ from peffects.codegen.machine_code import (
     object_of_text,
     unknown_symbols,
 )
+from peffects.codegen.product_frame import kernel_name
 from peffects.errors import InternalError
 
 if TYPE_CHECKING:
     from numba.core.compiler import CompileResult
 
-__all__ = ["Module", "Statistics", "load", "statistics"]
+__all__ = ["Module", "Statistics", "load", "load_products", "statistics"]
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -89,6 +90,16 @@ def load(source: str, kernels: Sequence[str], key: str = "") -> Module:
             module = Module(source, digest, addresses, image)
             _loaded[digest] = module
         return module
+
+
+def load_products(dtype: str) -> Module:
+    """The kernels of matrix products of `dtype`; all programs share them."""
+    names = [kernel_name(role, dtype) for role in ("pack", "multiply")]
+    source = (
+        "from peffects.codegen.matrix_product import kernels\n\n"
+        f'{", ".join(names)} = kernels("{dtype}")\n'
+    )
+    return load(source, names)
 
 
 def _from_disk(digest: str) -> Image | None:

@@ -41,6 +41,7 @@ __all__ = [
     "TICK_STRIDE",
     "TRIP_SLOT",
     "UNBOUNDED_NS",
+    "UNLIMITED",
     "Buffer",
     "ChunkRule",
     "Const",
@@ -55,12 +56,15 @@ __all__ = [
     "Output",
     "OutputBuffer",
     "OutputScalar",
+    "OwnFrame",
     "Product",
+    "Quotient",
     "Role",
     "SizeExpr",
     "SlotSize",
     "Stage",
     "Sum",
+    "Within",
 ]
 
 STATUS_SLOT = 0
@@ -95,6 +99,8 @@ PARTIALS_BYTES = 256 << 20
 """What the per-chunk buffers of one stage may take together; the chunk rule cuts fewer chunks."""
 UNBOUNDED_NS = 1 << 60
 """The `work_ns` of a stage that may run for any time (a `while` loop): it can be interrupted."""
+UNLIMITED = 1 << 62
+"""Above all sizes that a choice between stages asks about."""
 
 
 # --- sizes ------------------------------------------------------------------------------------
@@ -128,7 +134,29 @@ class Sum:
     terms: tuple[SizeExpr, ...]
 
 
-SizeExpr: TypeAlias = Const | SlotSize | Product | Sum
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """How many parts of `divisor` a size has, the last of which may be smaller."""
+
+    size: SizeExpr
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`value` if `least` <= `size` < `below`, and else 0: what depends on a choice by sizes."""
+
+    size: SizeExpr
+    least: int
+    below: int
+    value: SizeExpr = Const(1)
+
+    def times(self, value: SizeExpr) -> Within:
+        """The same choice with another value."""
+        return Within(self.size, self.least, self.below, value)
+
+
+SizeExpr: TypeAlias = Const | SlotSize | Product | Sum | Quotient | Within
 
 
 # --- buffers ----------------------------------------------------------------------------------
@@ -187,13 +215,27 @@ FREE = ChunkRule(most=MOST_FREE_CHUNKS)
 
 
 @dataclass(frozen=True, slots=True)
+class OwnFrame:
+    """The frame of a kernel that is not made for one program, such as those of matrix products.
+
+    It lies in the program's frame, from slot `start` on: the launcher's slots, which are copied
+    there, then `words`, which are evaluated just before the launch.
+    """
+
+    start: int
+    words: tuple[SizeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """Run `kernel` over `trip` iterations (none if negative) in chunks.
 
     `buffers` are those first needed here, allocated just before.  `work_ns` estimates the work of
     the whole stage in nanoseconds of one thread.  `chunks_slot` keeps the number of chunks for the
     later stages that combine partial results.  A stage of no iterations still runs its kernel,
-    once, with one empty chunk, so that kernels can initialise what they accumulate into.
+    once, with one empty chunk, so that kernels can initialise what they accumulate into.  With an
+    `own_frame`, the kernel is one that `loader.load_products` gives.  A launch with `only` is left
+    out, and its buffers not allocated, where that is 0: so one of several ways is chosen by sizes.
     """
 
     kernel: str
@@ -203,6 +245,8 @@ class Launch:
     work_ns: SizeExpr = Const(UNBOUNDED_NS)
     chunks_slot: int = NO_SLOT
     at: SrcInfo = UNKNOWN
+    own_frame: OwnFrame | None = None
+    only: Within | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +338,8 @@ class LoopProgram:
     """A compiled loop nest as the launcher runs it.
 
     `slots` is the length of the frame.  The values given to a launch are those of `inputs`, in
-    order; what it returns are `outputs`, in order.
+    order; what it returns are `outputs`, in order.  `product_dtypes` are the types of elements of
+    its matrix products.
     """
 
     name: str
@@ -304,3 +349,4 @@ class LoopProgram:
     outputs: tuple[Output, ...]
     failures: tuple[Failure, ...] = ()
     at: SrcInfo = field(default=UNKNOWN)
+    product_dtypes: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from peffects.codegen.loop_ir import Axis, Expr, Kernel, Local, Store, literal, 
 from peffects.codegen.loops import (
     FREE,
     REDUCING,
+    UNLIMITED,
     Input,
     InputArray,
     InputScalar,
@@ -25,16 +26,23 @@ from peffects.codegen.loops import (
     OutputBuffer,
     OutputScalar,
     Product,
+    Within,
 )
 from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose
 from peffects.codegen.lower_block import BlockLowering
 from peffects.codegen.lower_facts import Facts, has_no_loops
 from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place, identifier
 from peffects.codegen.lower_partials import Accumulator, combine, start_partial
-from peffects.codegen.lower_stages import Stages
+from peffects.codegen.lower_products import (
+    LEAST_OPERATIONS,
+    multiply,
+    operations,
+)
+from peffects.codegen.lower_stages import StageBuilder, Stages
 from peffects.codegen.lower_values import Scope, Target, Value
 from peffects.codegen.strip import strip_mine
 from peffects.ir.evaluate import identity_of
+from peffects.ir.products import MatrixProduct, matrix_product
 from peffects.ir.syntax import (
     I64,
     Atom,
@@ -86,6 +94,7 @@ def lower(program: Program) -> Lowered:
         outputs,
         tuple(scope.failures),
         program.src,
+        tuple(spine.product_dtypes),
     )
     return Lowered(loop_program, kernels, tuple(spine.decisions))
 
@@ -116,6 +125,7 @@ class _Spine:
         self.accumulators: dict[Var, Accumulator] = {}
         self.decisions: list[Decision] = []
         self.returned: set[int] = set()
+        self.product_dtypes: dict[str, None] = {}
 
     def lowering(self, k: KernelBuilder) -> BlockLowering:
         """What lowers blocks into the kernel `k`."""
@@ -125,6 +135,10 @@ class _Spine:
 
     def binding(self, binding: Binding) -> None:
         """Put one binding of the spine into stages."""
+        product = matrix_product(binding)
+        if product is not None:
+            self.product(product, binding)
+            return
         match binding.expr:
             case For() as loop:
                 self.parallel(loop, binding)
@@ -205,9 +219,43 @@ class _Spine:
         """Note a choice for `explain`."""
         self.decisions.append(Decision(strategy, subject, reason, binding.src))
 
+    # --- matrix products ----------------------------------------------------------------------
+
+    def product(self, product: MatrixProduct, binding: Binding) -> None:
+        """Two stages for a matrix product, into a new table or into an accumulator."""
+        names = ", ".join(index.name for index in (*product.out, product.inner))
+        reason = (
+            f"rows {product.row.name}, columns {product.column.name}, sums over "
+            f"{product.inner.name}; tiles stay in registers, parallel over blocks"
+        )
+        self.decide(Strategy.PRODUCT, f"for {names}", reason, binding)
+        if product.ref is None:
+            place = self.table_product(product, binding)
+        else:
+            accumulator = self.accumulators[product.ref]
+            assert isinstance(accumulator.value, Place), "products have axes"
+            place = accumulator.value
+            multiply(product, self.stages, place, accumulator.fresh, binding.src)
+            accumulator.fresh = False
+        self.product_dtypes.setdefault(place.memory.elem.dtype)
+
+    def table_product(self, product: MatrixProduct, binding: Binding) -> Place:
+        """The product as a table of its own: a small one is computed by plain loops."""
+        assert isinstance(binding.expr, For)
+        self.stages.close()
+        count = operations(product, self.stages)
+        loops = self.parallel(binding.expr, binding)
+        loops.only = Within(count, 0, LEAST_OPERATIONS)
+        place = self.scope.values[binding.vars[0]]
+        assert isinstance(place, Place)
+        only = Within(count, LEAST_OPERATIONS, UNLIMITED)
+        stages = multiply(product, self.stages, place, True, binding.src, only)
+        stages[0].share_buffers(loops)
+        return place
+
     # --- parallel loops -----------------------------------------------------------------------
 
-    def parallel(self, loop: For, binding: Binding) -> None:
+    def parallel(self, loop: For, binding: Binding) -> StageBuilder:
         """A parallel stage for a loop of the spine, and one that combines what chunks leave."""
         names = ", ".join(binder.name for binder in loop.binders)
         self.decide(Strategy.PARALLEL, f"for {names}", "iterations run in any order", binding)
@@ -248,6 +296,7 @@ class _Spine:
         if partials:
             stage.chunks_slot = self.stages.frame.new_slot()
             combine(partials, stage, self.stages)
+        return stage
 
     def choices(self, loop: For, binding: Binding) -> dict[Var, Choice]:
         """The strategy of each accumulation in `loop`; tables that need it are initialised."""

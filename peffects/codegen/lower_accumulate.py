@@ -29,6 +29,7 @@ class Strategy(Enum):
     DIRECT = "direct"
     REDUCTION = "reduction"
     PRIVATE = "private copies"
+    PRODUCT = "matrix product"
 
 
 @dataclass(frozen=True, slots=True)

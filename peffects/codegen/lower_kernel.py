@@ -36,12 +36,15 @@ from peffects.codegen.loops import (
     Buffer,
     Const,
     Product,
+    Quotient,
     Role,
     SizeExpr,
     SlotSize,
     Sum,
+    Within,
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
+from peffects.errors import InternalError
 from peffects.ir.syntax import I64, Atom, Lit, Scalar
 from peffects.source import UNKNOWN, SrcInfo
 
@@ -83,6 +86,11 @@ class Frame:
         """A slot that nothing else uses."""
         self.slots += 1
         return self.slots - 1
+
+    def new_slots(self, count: int) -> int:
+        """The first of `count` slots that nothing else uses."""
+        self.slots += count
+        return self.slots - count
 
     def input(self, name: str, t: Scalar) -> Local:
         """A scalar that is in the frame before the first stage."""
@@ -208,6 +216,8 @@ class KernelBuilder:
                 for term in terms:
                     total = plus(total, self.size(term))
                 return total
+            case Quotient() | Within():
+                raise InternalError("lowering: such sizes are for the launcher, not for kernels.")
             case _:
                 assert_never(size)
 

@@ -17,10 +17,12 @@ from peffects.codegen.loops import (
     ChunkRule,
     Const,
     Launch,
+    OwnFrame,
     Role,
     SizeExpr,
     SlotSize,
     Sum,
+    Within,
 )
 from peffects.codegen.lower_facts import work_of
 from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place
@@ -47,6 +49,14 @@ class StageBuilder:
     rule: ChunkRule = SERIAL
     work: tuple[SizeExpr, ...] = ()
     chunks_slot: int = NO_SLOT
+    library: tuple[str, OwnFrame] | None = None
+    """A kernel that is made elsewhere, and its frame."""
+    only: Within | None = None
+
+    def share_buffers(self, other: StageBuilder) -> None:
+        """Make what `other` makes for later stages, too: sizes say which of the two runs."""
+        lasting = (Role.TEMPORARY, Role.OUTPUT)
+        self.k.buffers += [buffer for buffer in other.k.buffers if buffer.role in lasting]
 
 
 class Stages:
@@ -150,14 +160,21 @@ class Stages:
         """Launches and kernels; the buffers in the slots `returned` are results."""
         launches, kernels = [], []
         for number, stage in enumerate(self._stages):
-            kernel = stage.k.kernel(f"{name}_{number}", stage.axes, stage.cheap, stage.strips)
+            label, own = stage.library or (f"{name}_{number}", None)
             buffers = tuple(
                 replace(buffer, role=Role.OUTPUT) if buffer.slot in returned else buffer
                 for buffer in stage.k.buffers
             )
-            work, slot = Sum(stage.work), stage.chunks_slot
+            work: SizeExpr = Sum(stage.work)
+            if stage.only is not None:
+                work = stage.only.times(work)
+            slot = stage.chunks_slot
             launches.append(
-                Launch(kernel.name, stage.trip, stage.rule, buffers, work, slot, stage.k.at)
+                Launch(
+                    label, stage.trip, stage.rule, buffers, work, slot, stage.k.at, own, stage.only
+                )
             )
-            kernels.append(kernel)
+            if own is None:
+                kernel = stage.k.kernel(label, stage.axes, stage.cheap, stage.strips)
+                kernels.append(kernel)
         return tuple(launches), tuple(kernels)

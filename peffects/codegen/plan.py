@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -19,6 +20,7 @@ from peffects.codegen.driver import run_team, thread_count
 from peffects.codegen.loops import (
     CHUNKS_SLOT,
     FAILED_SLOT,
+    FIRST_FREE_SLOT,
     NO_SLOT,
     PARTIALS_BYTES,
     RAISED,
@@ -30,13 +32,14 @@ from peffects.codegen.loops import (
     HostLoop,
     Launch,
     LoopProgram,
+    OwnFrame,
     Product,
     Role,
     SlotSize,
     Stage,
     Sum,
 )
-from peffects.codegen.sizes import Size, shape_function, size_function
+from peffects.codegen.sizes import Size, shape_function, size_function, words_function
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
 from peffects.errors import AllocationError, InternalError, OutArgumentError
 from peffects.source import SrcInfo
@@ -174,6 +177,8 @@ class _RunnableLaunch(Runnable):
         "_failures",
         "_kernel",
         "_least_split_ns",
+        "_only",
+        "_own_frame",
         "_rule",
         "_scratch",
         "_trip",
@@ -197,10 +202,14 @@ class _RunnableLaunch(Runnable):
         self._chunks_slot = launch.chunks_slot
         self._allocations = [_Allocation(buffer) for buffer in launch.buffers]
         self._chunk_bytes = _chunk_bytes(launch.buffers)
+        self._only = None if launch.only is None else size_function(launch.only)
+        self._own_frame = None if launch.own_frame is None else _OwnWords(launch.own_frame)
         self._scratch = [b.slot for b in launch.buffers if b.role is Role.SCRATCH and not repeated]
 
     def run(self, workspace: Workspace) -> None:
         words = workspace.words
+        if self._only is not None and not self._only(words):
+            return
         trip = self._trip(words)
         if trip < 0:
             trip = 0
@@ -220,12 +229,15 @@ class _RunnableLaunch(Runnable):
             allocation.allocate(workspace)
         if workspace.watched:
             self._begin_watched(workspace, trip, work)
+        frame = workspace.frame_address
+        if self._own_frame is not None:
+            frame += self._own_frame.fill(words)
         if chunks > 1:
-            self._run_chunks(workspace, chunks)
+            self._run_chunks(workspace, chunks, frame)
         elif work < _HOLD_LOCK_NS:
-            self._call_locked(0, workspace.frame_address)
+            self._call_locked(0, frame)
         else:
-            self._call(0, workspace.frame_address)
+            self._call(0, frame)
         if words[FAILED_SLOT]:
             self._raise_failure(workspace, chunks)
         for slot in self._scratch:
@@ -240,12 +252,12 @@ class _RunnableLaunch(Runnable):
             return max(PARTIALS_BYTES // part, 1)
         return count
 
-    def _run_chunks(self, workspace: Workspace, chunks: int) -> None:
+    def _run_chunks(self, workspace: Workspace, chunks: int, frame: int) -> None:
         words, team = workspace.words, workspace.team_at
         words[team] = 0
         words[team + 1] = chunks
         words[team + 2] = self._address
-        words[team + 3] = workspace.frame_address
+        words[team + 3] = frame
         threads = workspace.threads or thread_count()
         run_team(workspace.team_address, min(threads, chunks))
 
@@ -274,6 +286,24 @@ class _RunnableLaunch(Runnable):
                 )
                 raise failure.error(text, at=failure.at, fix=failure.fix)
         raise InternalError(f"The kernel {self._kernel} failed without saying how.")
+
+
+class _OwnWords:
+    """Fills the frame of a kernel that has one of its own."""
+
+    __slots__ = ("_start", "_words")
+
+    def __init__(self, frame: OwnFrame) -> None:
+        self._start = frame.start
+        self._words = words_function(frame.words)
+
+    def fill(self, words: memoryview) -> int:
+        """Write it; how many bytes behind the program's frame it starts."""
+        start, first = self._start, self._start + FIRST_FREE_SLOT
+        words[start:first] = words[:FIRST_FREE_SLOT]
+        own = array(words.format, self._words(words))
+        words[first : first + len(own)] = own
+        return 8 * start
 
 
 def _chunk_bytes(buffers: Sequence[Buffer]) -> Size:

@@ -10,17 +10,42 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, assert_never, cast
 
-from peffects.codegen.loops import Const, Launch, Product, SizeExpr, SlotSize, Stage, Sum
+from peffects.codegen.loops import (
+    Const,
+    Launch,
+    Product,
+    Quotient,
+    SizeExpr,
+    SlotSize,
+    Stage,
+    Sum,
+    Within,
+)
 
-__all__ = ["Shape", "Size", "shape_function", "size_function", "work_estimate"]
+__all__ = [
+    "Shape",
+    "Size",
+    "Words",
+    "shape_function",
+    "size_function",
+    "words_function",
+    "work_estimate",
+]
 
 Size: TypeAlias = "Callable[[memoryview], int]"
+Words: TypeAlias = "Callable[[memoryview], tuple[int, ...]]"
 Shape: TypeAlias = "Callable[[memoryview], tuple[tuple[int, ...], int]]"
 
 
 def size_function(size: SizeExpr) -> Size:
     """A function of the frame's words that evaluates `size`."""
     return cast(Size, eval(f"lambda w: {_text(_folded(size))}"))
+
+
+def words_function(sizes: Sequence[SizeExpr]) -> Words:
+    """A function of the frame's words that evaluates all `sizes`."""
+    texts = "".join(f"{_text(_folded(size))}, " for size in sizes)
+    return cast(Words, eval(f"lambda w: ({texts})"))
 
 
 def shape_function(shape: Sequence[SizeExpr], itemsize: int) -> Shape:
@@ -53,6 +78,10 @@ def _text(size: SizeExpr) -> str:
             return f"({'*'.join(map(_text, terms))})"
         case Sum(terms):
             return f"({'+'.join(map(_text, terms))})"
+        case Quotient(size, divisor):
+            return f"(-(-{_text(size)}//{int(divisor)}))"
+        case Within(size, least, below, value):
+            return f"({_text(value)} if {int(least)}<={_text(size)}<{int(below)} else 0)"
         case _:
             assert_never(size)
 
@@ -74,6 +103,16 @@ def _folded(size: SizeExpr) -> SizeExpr:
             if not rest:
                 return Const(total)
             return _joined(Sum, rest if total == 0 else (Const(total), *rest))
+        case Quotient(size, divisor):
+            whole = _folded(size)
+            if isinstance(whole, Const):
+                return Const(-(-whole.value // divisor))
+            return Quotient(whole, divisor)
+        case Within(size, least, below, value):
+            whole, chosen = _folded(size), _folded(value)
+            if isinstance(whole, Const):
+                return chosen if least <= whole.value < below else Const(0)
+            return Within(whole, least, below, chosen)
         case _:
             assert_never(size)
 

@@ -15,6 +15,7 @@ from peffects.optimize.hoist import hoist
 from peffects.optimize.inline_tables import inline_tables
 from peffects.optimize.passes import Pass, run
 from peffects.optimize.simplify import simplify
+from peffects.optimize.split_products import split_products
 
 ROUNDS = 4
 
@@ -27,6 +28,13 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_loops", fuse_loops),  # brings the copies of the forward part into one body
     ("hoist", hoist),  # last: it moves whole loops, which fusion and sharing have made few
 )
+
+LAST: tuple[tuple[str, Pass], ...] = (
+    ("split_products", split_products),  # takes apart what fusion has brought together
+    ("common_subexpressions", common_subexpressions),  # one product for value and derivative
+    ("dead_code", dead_code),  # what is left of loops whose products are elsewhere
+)
+"""These run once, when the rounds are over; the others where the first has found something."""
 
 
 def optimize(program: Program) -> Program:
@@ -42,4 +50,9 @@ def optimize(program: Program) -> Program:
                 clean[name] = program
         if program is start:
             break
+    (name, split), *after = LAST
+    before, program = program, run(name, split, program)
+    if program is not before:
+        for name, transform in after:
+            program = run(name, transform, program)
     return program

@@ -7,6 +7,8 @@ from numba import config as config
 from numba import types as types
 from numba.core.compiler import CompileResult
 
+int64: Callable[[Any], Any]
+
 class Dispatcher:
     @property
     def overloads(self) -> Mapping[tuple[types.Type, ...], CompileResult]: ...

@@ -199,7 +199,9 @@ def test_decisions_say_what_runs_how() -> None:
     assert (loop.strategy.value, loop.subject) == ("parallel loop", "for i")
     assert (accumulation.strategy.value, accumulation.subject) == ("private copies", "h +=")
     assert "each chunk has its own copy" in accumulation.reason
-    (_, strips) = compile_cpu(programs.matmul()).decisions
+    (product, _, strips) = compile_cpu(programs.matmul()).decisions
+    assert (product.strategy.value, product.subject) == ("matrix product", "for i, j, k")
+    assert "rows i, columns j, sums over k" in product.reason
     assert (strips.strategy.value, strips.subject) == ("strips", "for i, j")
     (fold, *_) = compile_cpu(programs.running_sums()).decisions
     assert (fold.strategy.value, fold.subject) == ("serial", "fold")

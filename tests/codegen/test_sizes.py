@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from array import array
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,11 @@ from peffects.codegen.loops import (
     HostLoop,
     Launch,
     Product,
+    Quotient,
     SizeExpr,
     SlotSize,
     Sum,
+    Within,
 )
 from peffects.codegen.sizes import shape_function, size_function, work_estimate
 
@@ -26,6 +30,8 @@ sizes = st.recursive(
     lambda inner: (
         st.builds(Product, st.lists(inner, max_size=3).map(tuple))
         | st.builds(Sum, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Quotient, inner, st.integers(1, 9))
+        | st.builds(Within, inner, st.integers(-9, 9), st.integers(-9, 99), inner)
     ),
 )
 
@@ -44,6 +50,10 @@ def meaning(size: SizeExpr) -> int:
             return result
         case Sum(terms):
             return sum(meaning(term) for term in terms)
+        case Quotient(size, divisor):
+            return math.ceil(Fraction(meaning(size), divisor))
+        case Within(size, least, below, value):
+            return meaning(value) if least <= meaning(size) < below else 0
 
 
 @given(sizes)
