@@ -35,9 +35,32 @@ if TYPE_CHECKING:
     from peffects.kernels import Kernel, kernel
     from peffects.loops import Loop
     from peffects.masking import mask
+    from peffects.parallel.dependent import (
+        Above,
+        Below,
+        From,
+        Ragged,
+        Upto,
+        inject,
+        tile,
+    )
     from peffects.parallel.index_set import Fin, Idx
+    from peffects.parallel.packed import (
+        Packed,
+        pack,
+        ragged,
+    )
     from peffects.parallel.pfor import pfor
     from peffects.parallel.running import run
+    from peffects.parallel.structures import (
+        Bool,
+        Elements,
+        Maybe,
+        Post,
+        Unit,
+        index_set,
+        match,
+    )
     from peffects.parallel.table import Table
     from peffects.parallel.tasks import run_async
     from peffects.pickling import pickled, unpickled
@@ -136,26 +159,37 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Above",
     "Array",
     "Async",
     "BasicHandler",
+    "Below",
+    "Bool",
     "CollectHandler",
     "Eff",
     "Effect",
+    "Elements",
     "Err",
     "Fin",
+    "From",
     "Handler",
     "Idx",
     "Kernel",
     "Loop",
+    "Maybe",
     "Ok",
     "Operation",
+    "Packed",
     "Par",
     "ParHandler",
     "PeffectsError",
+    "Post",
+    "Ragged",
     "Resumption",
     "SplitHandler",
     "Table",
+    "Unit",
+    "Upto",
     "accumulator",
     "all",
     "any",
@@ -207,6 +241,8 @@ __all__ = [
     "heaviside",
     "hvp",
     "hypot",
+    "index_set",
+    "inject",
     "isfinite",
     "isinf",
     "isnan",
@@ -225,6 +261,7 @@ __all__ = [
     "logaddexp",
     "logsumexp",
     "mask",
+    "match",
     "max",
     "maximum",
     "mean",
@@ -234,11 +271,13 @@ __all__ = [
     "multi",
     "nextafter",
     "once",
+    "pack",
     "par",
     "pfor",
     "pickled",
     "prod",
     "radians",
+    "ragged",
     "rint",
     "run",
     "run_async",
@@ -258,6 +297,7 @@ __all__ = [
     "tan",
     "tanh",
     "threads",
+    "tile",
     "transpose",
     "trigamma",
     "trunc",
@@ -325,6 +365,29 @@ _HOMES = {
     "parallel.index_set": (
         "Fin",
         "Idx",
+    ),
+    "parallel.dependent": (
+        "Above",
+        "Below",
+        "From",
+        "Ragged",
+        "Upto",
+        "inject",
+        "tile",
+    ),
+    "parallel.packed": (
+        "Packed",
+        "pack",
+        "ragged",
+    ),
+    "parallel.structures": (
+        "Bool",
+        "Elements",
+        "Maybe",
+        "Post",
+        "Unit",
+        "index_set",
+        "match",
     ),
     "parallel.pfor": ("pfor",),
     "parallel.running": ("run",),

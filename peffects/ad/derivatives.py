@@ -29,7 +29,7 @@ from peffects.specialization import Callee
 from peffects.staging.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import here
-from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.trees import TreeDef, flatten, size_leaves, unflatten
 from peffects.staging.types import type_of
 
 Argnums: TypeAlias = int | tuple[int, ...]
@@ -39,10 +39,14 @@ Kwargs: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A positional argument: its structure, and the parameter that each of its leaves became."""
+    """A positional argument: its structure, and the parameter that each of its leaves became.
+
+    `sizes` are those that belong to index sets: a derivative has them as they are.
+    """
 
     tree: TreeDef
     params: tuple[int, ...]
+    sizes: frozenset[int] = frozenset()
 
 
 def arguments_of(args: Args) -> tuple[Argument, ...]:
@@ -51,9 +55,12 @@ def arguments_of(args: Args) -> tuple[Argument, ...]:
     place = 0
     for arg in args:
         leaves, tree = flatten(arg)
-        dynamic = [type_of(leaf) is not None for leaf in leaves]
-        found.append(Argument(tree, tuple(range(place, place + sum(dynamic)))))
-        place += sum(dynamic)
+        pairs = zip(leaves, size_leaves(tree), strict=True)
+        are_sizes = [is_size for leaf, is_size in pairs if type_of(leaf) is not None]
+        params = tuple(range(place, place + len(are_sizes)))
+        sizes = frozenset(i for i, is_size in zip(params, are_sizes, strict=True) if is_size)
+        found.append(Argument(tree, params, sizes))
+        place += len(are_sizes)
     return tuple(found)
 
 
@@ -155,6 +162,7 @@ class Forward:
     count: int
     params: tuple[int, ...]  # those that have tangents
     results_with_tangent: tuple[int, ...]
+    sizes: frozenset[int]  # results that belong to index sets
     places: tuple[int, ...]  # of the parameters among the leaves of the arguments
     leaf_count: int
 
@@ -179,7 +187,7 @@ class Forward:
     def results(self, outputs: Sequence[object]) -> object:
         """The value and its tangent, of the same structure; 0 for what is no float."""
         value = list(outputs[: self.count])
-        tangent: list[object] = [0] * self.count
+        tangent: list[object] = [value[k] if k in self.sizes else 0 for k in range(self.count)]
         for place, found in zip(self.results_with_tangent, outputs[self.count :], strict=True):
             tangent[place] = found
         return self.inner.results(value), self.inner.results(tangent)
@@ -193,7 +201,7 @@ class Backward:
     program: Program
     count: int
     wanted: tuple[Argument, ...]
-    params: tuple[int, ...]  # those that have cotangents
+    params: tuple[int, ...]  # those that have cotangents, then sizes of index sets
     result_vars: tuple[Var | None, ...]  # parameters for the results' cotangents
     leaf_count: int
 
@@ -368,6 +376,14 @@ def check_value(inner: Callee, has_aux: bool) -> None:
         )
 
 
+def size_results(inner: Callee) -> frozenset[int]:
+    """The results that belong to index sets of packed tables in the value."""
+    places = [_Place(k) for k in range(len(inner.program.body.results))]
+    leaves, tree = flatten(inner.results(places))
+    pairs = zip(leaves, size_leaves(tree), strict=True)
+    return frozenset(leaf.number for leaf, is_size in pairs if is_size and isinstance(leaf, _Place))
+
+
 def gradient(
     function: Callable[..., object], argnums: Argnums, *, with_value: bool, has_aux: bool
 ) -> Derivative:
@@ -377,9 +393,10 @@ def gradient(
     def derive(inner: Callee, args: Args) -> Callee:
         check_value(inner, has_aux)
         wanted = chosen(arguments_of(args), argnums, inner.program.name)
-        wrt = [i for a in wanted for i in a.params]
-        program = value_and_grad_program(inner.program, wrt)
+        wrt = [i for a in wanted for i in a.params if i not in a.sizes]
         count = len(inner.program.body.results)
+        program = value_and_grad_program(inner.program, wrt)
+        program = _with_sizes(program, count, wrt, [i for a in wanted for i in a.params])
         if not with_value and not has_aux:
             program, count = _without_results(program, count), 0
         single = isinstance(argnums, int)
@@ -400,7 +417,8 @@ def forward(function: Callable[..., object]) -> Derivative:
         floats = tuple(k for k, r in enumerate(results) if has_tangent(r.type))
         places, leaves = leaf_places(args)
         program = jvp_program(inner.program, wrt)
-        return Forward(inner, program, len(results), wrt, floats, places, leaves)
+        sizes = size_results(inner)
+        return Forward(inner, program, len(results), wrt, floats, sizes, places, leaves)
 
     return Derivative(function, derive, partial(forward, function), nested_args=True)
 
@@ -419,13 +437,26 @@ def backward(function: Callable[..., object], *, linear: bool = False) -> Deriva
             program = transpose_program(inner.program, wrt)
         else:
             program = _without_results(vjp_program(inner.program, wrt), len(results))
+        known = (*wrt, *(i for a in wanted for i in sorted(a.sizes)))
+        program = _with_sizes(program, 0, wrt, known)
         cts = iter(program.params[len(params) :])
         result_vars = tuple(next(cts) if has_tangent(r.type) else None for r in results)
         leaves = leaf_places(args)[1]
-        return Backward(inner, program, len(results), wanted, wrt, result_vars, leaves)
+        return Backward(inner, program, len(results), wanted, known, result_vars, leaves)
 
     make = partial(backward, function, linear=linear)
     return Derivative(function, derive, make, nested_args=True)
+
+
+def _with_sizes(program: Program, count: int, wrt: Sequence[int], params: Sequence[int]) -> Program:
+    """`program`, whose results after `count` are for `wrt`, with one for each of `params`.
+
+    Parameters that are not among `wrt` are sizes of index sets: they are given back as they are.
+    """
+    results = program.body.results
+    found = dict(zip(wrt, results[count:], strict=True))
+    extended = (*results[:count], *(found.get(i, program.params[i]) for i in params))
+    return replace(program, body=Block(program.body.bindings, extended))
 
 
 def _without_results(program: Program, count: int) -> Program:

@@ -124,6 +124,12 @@ def gcd_emit(t: Scalar, x: str, y: str) -> str:
     return f"i64(gcd(u64(abs(i64({x}))), u64(abs(i64({y})))))"
 
 
+@emit_rules.register(p.PACKED)
+def packed_emit(t: Scalar, row: str, start: str, j: str) -> str:
+    """The row says only that no two pairs have one place."""
+    return f"({start} + {j})"
+
+
 @emit_rules.register(p.ORDINAL, p.STOP_GRADIENT, p.ELEMENTARY)
 def same_emit(t: Scalar, x: str, *_: str) -> str:
     """The first operand: lowering leaves these out, so they occur in tests only."""

@@ -85,8 +85,11 @@ def _accumulations(ref: Var, block: Block) -> Iterator[Accumulate]:
 
 
 def _positions(expr: Accumulate, loop: For, facts: Facts) -> tuple[int, ...] | None:
-    """Where the parallel indices stand among the indices; None if one of them does not."""
-    plain = [facts.same_index(index) for index in expr.indices]
+    """Where the parallel indices stand among the indices; None if one of them does not.
+
+    Places in rows of different parallel indices are different, so such a place stands for its row.
+    """
+    plain = [facts.same_index(facts.row_of(index)) for index in expr.indices]
     if all(binder in plain for binder in loop.binders):
         return tuple(plain.index(binder) for binder in loop.binders)
     return None

@@ -105,6 +105,11 @@ class Facts:
             case _:
                 return atom
 
+    def row_of(self, atom: Atom) -> Atom:
+        """The row in which a place of a packed table is; `atom` itself if it is no such place."""
+        expr = self.definitions.get(atom) if isinstance(atom, Var) else None
+        return expr.args[0] if isinstance(expr, Prim) and expr.op is p.PACKED else atom
+
 
 # --- upper bounds -----------------------------------------------------------------------------
 
@@ -137,6 +142,8 @@ def _prim_bound(
     match op:
         case p.ORDINAL | p.STOP_GRADIENT:
             return upper_bound(args[0], facts, leaf)
+        case p.PACKED:
+            return _prim_bound(p.ADD, args[1:], facts, leaf)
         case p.ADD | p.MAX:
             both = bounds(*map(_at_least_zero, args))
             return None if both is None else Sum(tuple(both))
@@ -170,7 +177,7 @@ def is_natural(atom: Atom, facts: Facts) -> bool:
     if isinstance(atom.type, Idx) or atom in facts.sizes:
         return True
     match facts.definitions.get(atom):
-        case Prim(p.ORDINAL | p.STOP_GRADIENT, _):
+        case Prim(p.ORDINAL | p.STOP_GRADIENT | p.PACKED, _):
             return True
         case Prim(p.ADD | p.MUL | p.MIN | p.FLOORDIV, args):
             return all(is_natural(arg, facts) for arg in args)

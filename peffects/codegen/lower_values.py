@@ -128,6 +128,8 @@ class ValueLowering:
 
     def prim(self, op: p.Primitive, args: tuple[Atom, ...], result: Var) -> Expr:
         """A primitive; one that gives its operand unchanged disappears."""
+        if op is p.PACKED:
+            return plus(self.scalar(args[1]), self.scalar(args[2]))
         operands = tuple(map(self.scalar, args))
         if op in (p.ORDINAL, p.STOP_GRADIENT, p.ELEMENTARY):
             return operands[0]

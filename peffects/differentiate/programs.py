@@ -6,17 +6,34 @@ in one body and the optimizer can fuse their loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from peffects.differentiate.linearity import linear_vars
 from peffects.differentiate.linearize import has_tangent, linearize_block, tangent_var
 from peffects.differentiate.linearize_rules import Tangent
 from peffects.differentiate.transpose import transpose_block
-from peffects.errors import DerivativeArgumentError
+from peffects.errors import DerivativeArgumentError, IndexSetMismatchError
 from peffects.ir.builder import Builder, lit_like, zeros
+from peffects.ir.primitives import EQ
 from peffects.ir.rename import refresh
-from peffects.ir.syntax import Atom, Binding, Block, Fact, Program, Scalar, Table, Var
+from peffects.ir.syntax import (
+    I64,
+    Atom,
+    Binding,
+    Block,
+    Check,
+    Fact,
+    FinSet,
+    Idx,
+    Lit,
+    Program,
+    Scalar,
+    SizeParam,
+    Table,
+    Type,
+    Var,
+)
 
 
 def jvp_program(program: Program, wrt: Sequence[int]) -> Program:
@@ -40,11 +57,12 @@ def vjp_program(program: Program, wrt: Sequence[int]) -> Program:
     """
     inputs, primal, linear, tangents = _linearized(program, wrt)
     outputs = [r for r in primal.results if has_tangent(r.type)]
-    cts = [Var(f"ct_{i}", r.type) for i, r in enumerate(outputs)]
+    known = {size.var for size in program.sizes} | set(program.params)
+    cts = [_cotangent(f"ct_{i}", r.type, known) for i, r in enumerate(outputs)]
     b = Builder(program.src)
     b.bindings += primal.bindings
     live = [t for t in tangents if t is not None]
-    given = iter(cts)
+    given = iter([_sized_as(b, ct, r.type) for ct, r in zip(cts, outputs, strict=True)])
     wanted: list[Atom | None] = []
     for result, tangent in zip(primal.results, tangents, strict=True):
         ct = next(given) if has_tangent(result.type) else None
@@ -53,6 +71,35 @@ def vjp_program(program: Program, wrt: Sequence[int]) -> Program:
     found = transpose_block(b, Block(linear, tuple(live)), inputs, wanted)
     results = [zeros(b, v.type) if ct is None else ct for v, ct in zip(inputs, found, strict=True)]
     return _extended(program, "vjp", cts, None, b.block(*primal.results, *results))
+
+
+def _cotangent(name: str, t: Type, known: Container[Atom]) -> Var:
+    """The parameter for a result's cotangent; axes of computed sizes have sizes of their own."""
+    if not isinstance(t, Table):
+        return Var(name, t)
+    sizes = (dim.size for dim in t.dims)
+    dims = tuple(
+        FinSet(size if isinstance(size, Lit) or size in known else Var(f"{name}_{axis}", I64))
+        for axis, size in enumerate(sizes)
+    )
+    return Var(name, Table(dims, t.elem))
+
+
+def _sized_as(b: Builder, ct: Var, t: Type) -> Atom:
+    """A cotangent over the axes of its result, after a test that they are as long."""
+    if ct.type == t:
+        return ct
+    assert isinstance(ct.type, Table) and isinstance(t, Table)
+    for axis, (own, dim) in enumerate(zip(ct.type.dims, t.dims, strict=True)):
+        if own != dim:
+            text = f"axis {axis} of the cotangent has length {{0}}, that of the result {{1}}."
+            fix = "Give a cotangent of the shape of the result."
+            same = b.prim(EQ, own.size, dim.size)
+            b.emit(Check(same, IndexSetMismatchError, text, (own.size, dim.size), fix))
+    binders = tuple(Var("i", Idx(dim)) for dim in t.dims)
+    inner = b.nested()
+    element = inner.index(ct, *binders)
+    return b.loop(binders, inner.block(element), (ct.name,))[0]
 
 
 def value_and_grad_program(program: Program, wrt: Sequence[int], result: int = 0) -> Program:
@@ -116,16 +163,21 @@ def _extended(
 ) -> Program:
     """`program` with further parameters; those that mirror a parameter must have its shape."""
     params = (*program.params, *more)
-    facts = list(program.facts)
+    facts, sizes = list(program.facts), list(program.sizes)
+    known = {size.var for size in sizes} | set(program.params)
     for k, var in enumerate(more):
         if isinstance(var.type, Table):
             name = var.name if wrt is None else program.params[wrt[k]].name
             for axis, dim in enumerate(var.type.dims):
-                other = f"axis {axis} of `{name}`"
-                facts.append(Fact(len(program.params) + k, axis, dim.size, other, program.src))
+                place, other = len(program.params) + k, f"axis {axis} of `{name}`"
+                if isinstance(dim.size, Var) and dim.size not in known:
+                    sizes.append(SizeParam(dim.size, place, axis))
+                else:
+                    facts.append(Fact(place, axis, dim.size, other, program.src))
     return replace(
         program,
         name=f"{prefix}_{program.name}",
+        sizes=tuple(sizes),
         params=params,
         facts=tuple(facts),
         body=body,

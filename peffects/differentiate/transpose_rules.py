@@ -93,7 +93,7 @@ transpose_rules.refuse(
     why=_NONLINEAR,
 )  # fmt: skip
 transpose_rules.refuse(
-    p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL,
+    p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL, p.PACKED,
     p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT, p.BIT_COUNT, p.GCD, p.TO_BITS,
     *(op for scalar, op in p.CAST.items() if not scalar.is_float),
     why=NO_TANGENT,

@@ -125,6 +125,12 @@ def _of_bits(name: str, args: Sequence[Type]) -> Scalar:
 _FLOAT_OF_BITS = {SCALARS["uint64"]: F64, SCALARS["uint32"]: F32}
 
 
+def _place(name: str, args: Sequence[Type]) -> Scalar:
+    if any(arg != I64 for arg in args):
+        raise _mismatch(name, args)
+    return I64
+
+
 def _ordinal(name: str, args: Sequence[Type]) -> Scalar:
     if not isinstance(args[0], Idx):
         raise _mismatch(name, args)
@@ -147,6 +153,8 @@ def _cast_to(target: Scalar) -> TypeRule:
 
 
 # --- the table -----------------------------------------------------------------------------------
+# `packed(i, start, j)` is the place of element j of row i among rows that follow each other, which
+# is start + j.  It says that two pairs (i, j) never have one place; code generation builds on that.
 
 
 def _row(
@@ -276,6 +284,7 @@ TO_BITS = _row("to_bits", 1, _bits, _reinterpreted({"float64": "uint64", "float3
 OF_BITS = _row("of_bits", 1, _of_bits, _reinterpreted({"uint64": "float64", "uint32": "float32"}))
 
 ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
+PACKED = _row("packed", 3, _place, lambda row, start, j: start + j)
 STOP_GRADIENT = _row("stop_gradient", 1, _same, lambda x: x)
 # Its first operand, which says the value of the elementary symmetric polynomial of some numbers
 # that are all zero; the others say its derivatives: see `differentiate/accumulations.py`.

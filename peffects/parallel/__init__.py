@@ -1,8 +1,9 @@
 """The parallel `for`: index sets, tables, monoids, `pfor`, executors, `run`."""
 
 from peffects.loops import OnTick
+from peffects.parallel.dependent import Above, Below, From, Ragged, Range, Upto, inject, tile
 from peffects.parallel.executors import Executor, Serial, Shuffled, Threads, report
-from peffects.parallel.index_set import Fin, Idx, IndexSet, Product
+from peffects.parallel.index_set import Fin, Idx, IndexSet, Product, Sum
 from peffects.parallel.monoid import (
     ADD,
     ALL,
@@ -18,10 +19,12 @@ from peffects.parallel.monoid import (
     dict_of,
     tuple_of,
 )
+from peffects.parallel.packed import Packed, pack, ragged
 from peffects.parallel.pfor import pfor
 from peffects.parallel.processes import Processes
 from peffects.parallel.progress import ProgressBar
 from peffects.parallel.running import run, use_executor
+from peffects.parallel.structures import Bool, Elements, Maybe, Post, Unit, match
 from peffects.parallel.table import Table
 from peffects.parallel.tasks import run_async
 
@@ -35,25 +38,43 @@ __all__ = [
     "MAX",
     "MIN",
     "MULTIPLY",
+    "Above",
+    "Below",
+    "Bool",
+    "Elements",
     "Executor",
     "Fin",
+    "From",
     "Idx",
     "IndexSet",
+    "Maybe",
     "Monoid",
     "OnTick",
+    "Packed",
+    "Post",
     "Processes",
     "Product",
     "ProgressBar",
+    "Ragged",
+    "Range",
     "Serial",
     "Shuffled",
+    "Sum",
     "Table",
     "Threads",
+    "Unit",
+    "Upto",
     "arrays",
     "dict_of",
+    "inject",
+    "match",
+    "pack",
     "pfor",
+    "ragged",
     "report",
     "run",
     "run_async",
+    "tile",
     "tuple_of",
     "use_executor",
 ]

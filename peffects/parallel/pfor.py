@@ -14,6 +14,7 @@ from peffects.effects import Eff, Par, is_computation
 from peffects.errors import IndexSetError, NotAComputationError
 from peffects.loops import ParFor
 from peffects.parallel.index_set import Fin, Idx, IndexSet
+from peffects.parallel.structures import as_index_set, is_index_set
 from peffects.parallel.table import Table
 from peffects.source import caller
 
@@ -85,8 +86,9 @@ else:
         """Run `body` for every index of `n`, in any order or in parallel; gives a table."""
         if is_computation(body) or not callable(body):
             raise _no_body(body)
-        if isinstance(n, IndexSet):
-            node = TableFor(n, body, n, _at_index(n, body))
+        if is_index_set(n):
+            over, n = n, as_index_set(n)
+            node = TableFor(over, body, n, _at_index(n, body))
             if hasattr(body, "_pe_generator"):
                 node.starts = _at_index(n, body._pe_generator)
             return node
@@ -100,6 +102,8 @@ else:
 
 
 def _at_index(n: IndexSet[Any], body: Callable[[Any], Any]) -> Callable[[int], Any]:
+    if type(n).index is not IndexSet.index:
+        return lambda i: body(n.index(i))
     new = int.__new__
 
     def at_index(i: int) -> Any:

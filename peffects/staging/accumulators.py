@@ -26,6 +26,7 @@ from peffects.ir.syntax import (
 from peffects.ir.typing import drop_axes
 from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.array_methods import ArrayMethods
+from peffects.staging.indices import IndexSetTracer, Origin, unify
 from peffects.staging.scalars import (
     ScalarTracer,
     Tracer,
@@ -33,13 +34,10 @@ from peffects.staging.scalars import (
     to_bool,
 )
 from peffects.staging.tables import (
-    IndexSetTracer,
     Item,
-    Origin,
     TableTracer,
     place_of,
     refuse_write,
-    unify,
     value_tracer,
 )
 from peffects.staging.trace import Accumulator, here, staging

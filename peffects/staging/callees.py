@@ -19,14 +19,15 @@ import numpy as np
 from peffects.errors import KernelTypeError, SideEffectError, UnsupportedSyntaxError
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
-from peffects.parallel.index_set import Fin
+from peffects.parallel.index_set import IndexSet
+from peffects.parallel.packed import Packed
 from peffects.staging import elementary, ops
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
 from peffects.staging.python_maths import MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.scalars import binary, convert, is_symbolic, logical
-from peffects.staging.tables import IndexTracer
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
 
@@ -103,7 +104,9 @@ def _round(value: object, digits: object = None) -> object:
 def _len(value: object) -> object:
     if is_table(value) and (is_symbolic(value) or current() is not None):
         return as_table(value).shape[0]
-    if isinstance(value, Fin) and is_symbolic(value.size):
+    if isinstance(value, Packed):
+        return value.index.size
+    if isinstance(value, IndexSet) and value.is_symbolic:
         return value.size
     return len(value)  # type: ignore[arg-type]
 

@@ -16,10 +16,11 @@ from peffects.ir.evaluate import identity_of
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import Atom, Block, For, Lit, Monoid, Scalar, Table
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.domains import as_sets
+from peffects.staging.indices import IndexSetTracer
 from peffects.staging.iteration import FoldLoop
 from peffects.staging.loops import (
     accumulated_type,
-    as_sets,
     bind_index,
     check_known,
     check_rows,
@@ -30,7 +31,7 @@ from peffects.staging.loops import (
 from peffects.staging.ops import loop_operation, table
 from peffects.staging.ranges import SequentialLoop, sequential
 from peffects.staging.scalars import binary, convert
-from peffects.staging.tables import IndexSetTracer, value_tracer
+from peffects.staging.tables import value_tracer
 from peffects.staging.trace import Kind, Trace, here, staging
 from peffects.staging.trees import LEAF, TreeDef, flatten, map_leaves, unflatten
 from peffects.staging.values import Missing

@@ -27,6 +27,8 @@ from peffects.errors import (
 )
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
+from peffects.parallel.index_set import IndexSet
+from peffects.parallel.packed import Packed
 from peffects.staging.accumulators import AccumulatorTracer
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED, check_no_effect
@@ -102,6 +104,8 @@ class Hooks(Writes, SpecialMethods):
         trace = current()
         if trace is None or is_symbolic(owner) or is_symbolic(value):
             return value
+        if isinstance(owner, IndexSet | Packed):
+            return value  # what it is made of was reached when it was
         _refuse_environment(value)
         inputs = inputs_of(trace)
         if isinstance(value, MethodType) and value.__self__ is owner:
@@ -120,7 +124,7 @@ class Hooks(Writes, SpecialMethods):
             return owner[key]  # type: ignore[index]
         if isinstance(owner, np.ndarray):
             owner = trace.inputs.capture(owner)
-        if is_symbolic(owner):
+        if is_symbolic(owner) or isinstance(owner, Packed):
             return owner[key]  # type: ignore[index]
         method = self.special(owner, "__getitem__")
         if method is not None:

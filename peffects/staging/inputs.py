@@ -15,6 +15,8 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir.syntax import I64, FinSet, Table, Var
+from peffects.parallel.dependent import Ragged
+from peffects.parallel.packed import Packed
 from peffects.staging.captures import (
     Capture,
     Constant,
@@ -24,6 +26,7 @@ from peffects.staging.captures import (
     StepKind,
     token_of,
 )
+from peffects.staging.packing import declare
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.tables import TableTracer
@@ -110,6 +113,8 @@ class KernelInputs:
         if kind is None or isinstance(value, bool | np.bool_):
             if isinstance(value, _CONTAINERS):
                 return self._container(value, path)
+            if isinstance(value, Packed | Ragged):
+                return self._packed(value, path)
             self.know(value, path)
             self.guards.append(Guard(path, token_of(value)))
             return value
@@ -133,9 +138,23 @@ class KernelInputs:
         self.know(copy, path)
         return copy
 
-    def _guard(self, kind: StepKind, value: object, path: Path) -> None:
+    def _packed(self, value: Packed | Ragged, path: Path) -> object:
+        """A packed table or a ragged set from outside: its arrays become parameters."""
+        self.know(value, path)
+        self._guard(StepKind.ATTRIBUTE, value, path, "__class__")
+        parts = {
+            name: self.reach(part, path.then(StepKind.ATTRIBUTE, name))
+            for name, part in parts_of(value)
+        }
+        copy = unflatten(Node(type(value), tuple(parts), (LEAF,) * len(parts)), [*parts.values()])
+        if isinstance(copy, Packed) and self.trace is not None:
+            with self.trace.at(self.trace.root):
+                declare(copy, path.name)
+        return copy
+
+    def _guard(self, kind: StepKind, value: object, path: Path, key: object = None) -> None:
         """Ask that a step from `value` leads to the same as now."""
-        path = path.then(kind)
+        path = path.then(kind, key)
         self.guards.append(Guard(path, token_of(path.steps[-1].read(value))))
 
     def _entry(self, entry: object, path: Path) -> object:

@@ -18,9 +18,11 @@ from typing import ClassVar
 from peffects.errors import DataRaceError, InternalError, MergeError, UnsupportedSyntaxError
 from peffects.ir.rename import substitute
 from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
+from peffects.parallel.dependent import Pairs, Range
 from peffects.source import SrcInfo
 from peffects.staging.branches import Frame, Names
 from peffects.staging.early_exit import until
+from peffects.staging.indices import IndexTracer, set_tracer
 from peffects.staging.jumps import Stop
 from peffects.staging.loops import bind_index
 from peffects.staging.ops import ParallelLoop
@@ -83,15 +85,38 @@ class ParLoop:
         self.start = take(names, frame)
 
     def __iter__(self) -> Iterator[object]:
-        trace, sets = self.trace, self.loop.sets
+        trace, domain = self.trace, self.loop.domain
+        if len(domain.parts) == 1 and isinstance(domain.parts[0], Pairs):
+            yield from self._rows(domain.parts[0])
+            return
+        sets = domain.axes
         hints = [name for name, _ in self.targets]
         hints = hints if len(hints) == len(sets) else [f"i{k}" for k in range(len(sets))]
         scope = trace.open(Kind.PARALLEL, self)
         pairs = [bind_index(s, hint, scope) for s, hint in zip(sets, hints, strict=True)]
-        indices = tuple(index for _, index in pairs)
-        yield indices[0] if len(indices) == 1 else indices
+        arguments = domain.arguments([index for _, index in pairs], len(domain.parts)) or ()
+        yield arguments[0] if len(arguments) == 1 else tuple(arguments)
         block = trace.close(scope)
         trace.emit(For(tuple(var for var, _ in pairs), block), (), self.src)
+
+    def _rows(self, pairs: Pairs) -> Iterator[object]:
+        """A loop over the rows, and in it one over the row."""
+        hints = [name for name, _ in self.targets]
+        names = hints if len(hints) == 2 else ["i", "j"]
+        sets = [pairs.outer]
+        opened: list[tuple[Var, Scope]] = []
+        indices: list[IndexTracer] = []
+        for name in names:
+            index_set = set_tracer(sets[-1])
+            scope = self.trace.open(Kind.PARALLEL, self)
+            binder, index = bind_index(index_set, name, scope)
+            opened.append((binder, scope))
+            indices.append(index)
+            sets.append(Range(pairs, index))
+        yield tuple(indices)
+        for binder, scope in reversed(opened):
+            block = self.trace.close(scope)
+            self.trace.emit(For((binder,), block), (), self.src)
 
     def is_over(self, stop: object) -> bool:
         """Never: what is staged is one iteration."""

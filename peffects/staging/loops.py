@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+from typing import cast as cast_
 
-from peffects.errors import KernelTypeError, UnknownIndexSetError, ValueRangeError
-from peffects.ir import primitives as op
-from peffects.ir.builder import int_lit
+from peffects.errors import KernelTypeError, UnknownIndexSetError
 from peffects.ir.syntax import (
     BOOL,
     I64,
@@ -26,7 +26,6 @@ from peffects.ir.syntax import (
     For,
     Idx,
     Index,
-    Lit,
     Monoid,
     Ref,
     Scalar,
@@ -35,87 +34,40 @@ from peffects.ir.syntax import (
     WithAcc,
 )
 from peffects.ir.traverse import sizes_of
-from peffects.parallel.index_set import Fin, Product
-from peffects.staging.accumulators import AccumulatorTracer, as_table, fit, is_table
+from peffects.parallel.dependent import Pairs
+from peffects.parallel.index_set import Fin
+from peffects.parallel.packed import Packed
+from peffects.staging.accumulators import as_table, fit, is_table
 from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.domains import Domain, domain_of
+from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin
+from peffects.staging.packing import pack_row, row_range
 from peffects.staging.scalars import (
     ScalarTracer,
     lift,
-    operand,
     to_bool,
 )
-from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin, TableTracer, value_tracer
+from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Kind, Scope, here, staging
 from peffects.staging.trees import flatten, unflatten
 
 __all__ = [
     "Body",
     "accumulated_type",
-    "as_sets",
     "bind_index",
     "check_known",
     "check_rows",
     "finish_reduction",
     "finish_table",
+    "of_pair",
+    "open_domain",
     "open_sets",
+    "pairs_of",
     "parameter_names",
     "result_atom",
     "trace_body",
     "whole_table",
 ]
-
-# --- index sets ----------------------------------------------------------------------------------
-
-
-def as_sets(over: object) -> tuple[IndexSetTracer, ...]:
-    """The index sets that `over` means: a size, an index set, a table's first axis, or several."""
-    if isinstance(over, tuple | list):
-        return tuple(index_set for part in over for index_set in as_sets(part))
-    if isinstance(over, IndexSetTracer):
-        return (over,)
-    if isinstance(over, AccumulatorTracer):
-        return over.index_sets[:1]
-    if is_table(over):
-        return (as_table(over).index_set,)
-    if isinstance(over, Product):
-        return as_sets(over.factors)
-    return (_sized(over.size if isinstance(over, Fin) else over),)
-
-
-def _sized(size: object) -> IndexSetTracer:
-    """The set of `size` indices; the size is tested where it may be negative."""
-    trace = staging()
-    if isinstance(size, IndexSetTracer):
-        return size
-    x = operand(size)
-    if x is None or not x.type.is_integer:
-        raise KernelTypeError(
-            f"an index set is made of {size!r:.60}, which is no size.",
-            at=here(),
-            fix="Give an int, a `Fin`, a table or `x.index`.",
-        )
-    atom = cast(x, I64)
-    if isinstance(atom, Lit):
-        if int(atom.value) < 0:
-            raise ValueRangeError(
-                f"the size {atom.value} is negative.", at=here(), fix="Sizes count from 0."
-            )
-        return IndexSetTracer(atom, Origin(f"`Fin({atom.value})`", here()), trace.scope)
-    home = size.scope if isinstance(size, ScalarTracer) and atom is x.atom else trace.scope
-    trace.size_homes.setdefault(atom, home)
-    _check_size(atom)
-    return IndexSetTracer(atom, Origin(f"`Fin({atom.name})`", here()), trace.scope)
-
-
-def _check_size(size: Atom) -> None:
-    trace = staging()
-    tested = any(size in scope.nonnegative for scope in trace.scope.up())
-    if tested or trace.sizes.is_length(size):
-        return
-    trace.scope.nonnegative.add(size)
-    ok = trace.prim(op.LE, int_lit(0), size)
-    text = "the size {0} of an index set is negative."
-    trace.check(ok, ValueRangeError, text, (size,), "Use `max(n, 0)` if an empty set is meant.")
 
 
 def bind_index(
@@ -149,34 +101,58 @@ def parameter_names(function: Callable[..., object]) -> list[str]:
     return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
 
 
-@contextmanager
-def trace_body(operation: str, function: object, over: object) -> Iterator[Body]:
-    """Run `function` on fresh indices; the user of the `with` closes the block."""
+def pairs_of(over: object) -> Pairs | None:
+    """The set of pairs that a loop runs over; None of a loop over anything else."""
+    return over if isinstance(over, Pairs) else None
+
+
+def of_pair(operation: str, function: object) -> Callable[[object, object], object]:
+    """`function`, which takes the two parts of a pair or a pair, as a function of two indices."""
+    check_function(operation, function)
+    call: Callable[..., object] = staging().inputs.resolve(cast_(Any, function))
+    names = parameter_names(cast_(Any, function))
+    return call if len(names) == 2 else lambda i, j: call((i, j))
+
+
+def check_function(operation: str, function: object) -> None:
+    """Raise KernelTypeError if a loop's body is no function."""
     if not callable(function):
         raise KernelTypeError(
             f"`{operation}` takes a function of an index, not {function!r:.60}.",
             at=here(),
             fix=f"`pe.{operation}(lambda i: ...)`.",
         )
+
+
+@contextmanager
+def trace_body(operation: str, function: object, over: object) -> Iterator[Body]:
+    """Run `function` on fresh indices; the user of the `with` closes the block."""
+    check_function(operation, function)
+    assert callable(function)
     trace = staging()
     call = trace.inputs.resolve(function)
     names = parameter_names(function)
     given = over is not None
-    sets = as_sets(over) if given else open_sets(names)
-    if len(names) != len(sets) and (len(names) != 1 or not sets):
-        raise KernelTypeError(
-            f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
-            f"{len(sets)} index sets.",
-            at=here(),
-            fix="Give one index set for each index: `over=(n, m)`.",
-        )
-    hints = names if len(names) == len(sets) else [f"{names[0]}{k}" for k in range(len(sets))]
+    domain = domain_of(over) if given else open_domain(names)
+    sets = domain.axes
+    hints = (
+        names
+        if len(names) == len(sets) or not names
+        else [f"{names[0]}{k}" for k in range(len(sets))]
+    )
     with trace.inside(Kind.PARALLEL) as scope:
         pairs = [
             bind_index(index_set, hint, scope) for index_set, hint in zip(sets, hints, strict=True)
         ]
-        indices: list[object] = [index for _, index in pairs]
-        value = call(*indices) if len(names) == len(sets) else call(tuple(indices))
+        arguments = domain.arguments([index for _, index in pairs], len(names))
+        if arguments is None:
+            raise KernelTypeError(
+                f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
+                f"{len(sets)} index sets.",
+                at=here(),
+                fix="Give one index set for each index: `over=(n, m)`.",
+            )
+        value = call(*arguments)
         for index_set, hint in zip(sets, hints, strict=True):
             check_known(operation, index_set, hint)
         yield Body(operation, tuple(var for var, _ in pairs), value, scope)
@@ -189,6 +165,12 @@ def open_sets(names: Sequence[str]) -> tuple[IndexSetTracer, ...]:
         IndexSetTracer(trace.sizes.placeholder(name), Origin(f"the set of `{name}`"), trace.scope)
         for name in names
     )
+
+
+def open_domain(names: Sequence[str]) -> Domain:
+    """A domain of open sets."""
+    sets = open_sets(names)
+    return Domain(tuple(map(Fin, sets)), sets)
 
 
 def check_known(operation: str, index_set: IndexSetTracer, name: str) -> None:
@@ -229,11 +211,36 @@ def finish_table(body: Body) -> object:
     leaves, tree = flatten(body.value)
     role = f"what the body of `{body.operation}` returns"
     atoms = [result_atom(leaf, role) for leaf in leaves]
-    check_rows(atoms, body.operation)
-    block = trace.close(body.scope, atoms)
-    names = [atom.name if isinstance(atom, Var) else "t" for atom in atoms]
-    tables = trace.emit(For(body.binders, block), names)
-    return unflatten(tree, [value_tracer(table) for table in tables])
+    packed = _packed_rows(body, atoms)
+    plain = [atom for place, atom in enumerate(atoms) if place not in packed]
+    check_rows(plain, body.operation)
+    block = trace.close(body.scope, plain)
+    names = [atom.name if isinstance(atom, Var) else "t" for atom in plain]
+    refs = tuple(ref for ref, _ in packed.values())
+    if packed:
+        with trace.inside(Kind.PARALLEL) as scope:
+            region = trace.close(scope, trace.emit(For(body.binders, block), names))
+        made = trace.emit(WithAcc(refs, region), [*names, *(ref.name for ref in refs)])
+    else:
+        made = trace.emit(For(body.binders, block), names)
+    tables = iter(map(value_tracer, made))
+    results: dict[int, object] = {}
+    for place in [k for k in range(len(atoms)) if k not in packed]:
+        results[place] = next(tables)
+    for place, (_, pairs) in packed.items():
+        results[place] = Packed(pairs, next(tables))
+    return unflatten(tree, [results[place] for place in range(len(atoms))])
+
+
+def _packed_rows(body: Body, atoms: Sequence[Atom]) -> dict[int, tuple[Var, Pairs]]:
+    """References and sets of pairs for the results whose lengths depend on the loop's index."""
+    found: dict[int, tuple[Var, Pairs]] = {}
+    for place, atom in enumerate(atoms):
+        row = value_tracer(atom)
+        over = row_range(row, body.binders) if isinstance(row, TableTracer) else None
+        if over is not None and isinstance(row, TableTracer):
+            found[place] = pack_row(row, over, body.scope.parent or body.scope)
+    return found
 
 
 def whole_table(body: Body) -> TableTracer | None:

@@ -18,8 +18,8 @@ from peffects.ir.syntax import F64, I64, FinSet, Scalar
 from peffects.staging import maths
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
+from peffects.staging.domains import as_sets
 from peffects.staging.lengths import known_size
-from peffects.staging.loops import as_sets
 from peffects.staging.numpy_joins import of_numbers
 from peffects.staging.numpy_shapes import shape_of
 from peffects.staging.scalars import (

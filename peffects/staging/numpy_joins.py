@@ -12,10 +12,11 @@ from peffects.ir.builder import int_lit
 from peffects.ir.syntax import Atom
 from peffects.staging.accumulators import as_table
 from peffects.staging.branches import choose
+from peffects.staging.indices import IndexSetTracer, Origin
 from peffects.staging.lengths import Number, known_size, once, plus
 from peffects.staging.numpy_shapes import atleast_1d, atleast_2d, expand_dims, literal_axis, ravel
 from peffects.staging.scalars import binary, compare, is_whole, select
-from peffects.staging.tables import IndexSetTracer, Origin, TableTracer
+from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, tabulate
 from peffects.staging.whole_tables import matched

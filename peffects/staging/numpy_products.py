@@ -13,10 +13,11 @@ from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import BOOL, Monoid, Scalar
 from peffects.staging.accumulators import as_table
+from peffects.staging.indices import IndexSetTracer
 from peffects.staging.loops import finish_reduction, trace_body
 from peffects.staging.promotion import join
 from peffects.staging.scalars import binary, convert, is_whole
-from peffects.staging.tables import IndexSetTracer, TableTracer
+from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here
 from peffects.staging.views import Place, Read, ViewTracer, tabulate
 from peffects.staging.whole_tables import broadcast, element_at, matched

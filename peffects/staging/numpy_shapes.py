@@ -13,6 +13,7 @@ from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, FinSet
 from peffects.staging import arithmetic
 from peffects.staging.accumulators import as_table
+from peffects.staging.domains import as_sets
 from peffects.staging.lengths import (
     Number,
     is_unit,
@@ -24,7 +25,6 @@ from peffects.staging.lengths import (
     sizes_product,
     times,
 )
-from peffects.staging.loops import as_sets
 from peffects.staging.numpy_reductions import normalized_axes
 from peffects.staging.scalars import binary, compare, is_whole, lift, make, select
 from peffects.staging.slices import UNIT

@@ -9,15 +9,27 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as prims
 from peffects.ir.builder import int_lit
-from peffects.ir.syntax import BOOL, I64, FinSet, For, Idx, Lit, Monoid, Ref, Table, Var
+from peffects.ir.syntax import BOOL, I64, Atom, FinSet, For, Lit, Monoid, Ref, Table, Var
+from peffects.ir.typing import set_of
+from peffects.parallel.dependent import Range
+from peffects.parallel.packed import Packed
 from peffects.staging import maths
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer, as_table, is_table
-from peffects.staging.loops import as_sets, finish_reduction, finish_table, trace_body, whole_table
+from peffects.staging.domains import Domain, as_sets, domain_of
+from peffects.staging.loops import (
+    finish_reduction,
+    finish_table,
+    of_pair,
+    pairs_of,
+    trace_body,
+    whole_table,
+)
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import (
     ScalarTracer,
@@ -25,13 +37,14 @@ from peffects.staging.scalars import (
     compare,
     convert,
     is_symbolic,
+    lift,
     logical,
     select,
     test,
     unary,
     weak_int,
 )
-from peffects.staging.tables import IndexSetTracer, TableTracer
+from peffects.staging.tables import TableTracer
 from peffects.staging.trace import current, here, staging
 from peffects.staging.trees import map_leaves
 
@@ -89,6 +102,10 @@ def table(function: object, *, over: object = None) -> Any:
     The index sets are those of the axes that the indices are used on, or given by `over`: an int, a
     `Fin`, a table (its first axis), `x.index`, or a tuple of these, one for each parameter.
     """
+    pairs = pairs_of(over)
+    if pairs is not None:
+        call = of_pair("table", function)
+        return table(lambda i: table(partial(call, i), over=Range(pairs, i)), over=pairs.outer)
     with trace_body("table", function, over) as body:
         result = finish_table(body)
     return result
@@ -97,6 +114,11 @@ def table(function: object, *, over: object = None) -> Any:
 @loop_operation
 def each(function: object, *, over: object = None) -> None:
     """Run `function(i)` for all indices i in parallel, for what it accumulates."""
+    pairs = pairs_of(over)
+    if pairs is not None:
+        call = of_pair("each", function)
+        each(lambda i: each(partial(call, i), over=Range(pairs, i)), over=pairs.outer)
+        return
     with trace_body("each", function, over) as body:
         if body.value is not None:
             raise KernelTypeError(
@@ -112,26 +134,43 @@ def each(function: object, *, over: object = None) -> None:
 def _reduce(operation: str, monoid: Monoid, function: object, over: object) -> object:
     """The combination of `function(i)` over all i; of a table: of all its elements."""
     function, over = _elements(function, over)
-    with trace_body(operation, function, over) as body:
-        result = finish_reduction(body, monoid)
+    result, sizes = _reduction(operation, monoid, function, over)
     if monoid in (Monoid.MIN, Monoid.MAX):
-        _check_not_empty(operation, body.binders)
+        _check_not_empty(operation, sizes)
     return result
+
+
+def _reduction(
+    operation: str, monoid: Monoid, function: object, over: object
+) -> tuple[object, list[Atom]]:
+    """The combination, and the sizes whose product says how many values were combined."""
+    pairs = pairs_of(over)
+    if pairs is None:
+        with trace_body(operation, function, over) as body:
+            result = finish_reduction(body, monoid)
+        return result, [set_of(binder).size for binder in body.binders]
+    call, kept = of_pair(operation, function), pairs
+
+    def row(i: object) -> object:
+        return _reduction(operation, monoid, partial(call, i), Range(kept, i))[0]
+
+    result, _ = _reduction(operation, monoid, row, pairs.outer)
+    return result, [lift(pairs.size).atom]
 
 
 def _elements(function: object, over: object) -> tuple[object, object]:
     """A table stands for the function that gives its elements."""
+    if isinstance(function, Packed):
+        function = function.packed
     if not is_table(function):
         return function, over
     whole = as_table(function)
     return (lambda i: whole[i]), whole.index_sets if over is None else over
 
 
-def _check_not_empty(operation: str, binders: Sequence[Var]) -> None:
+def _check_not_empty(operation: str, sizes: Sequence[Atom]) -> None:
     trace = staging()
-    for binder in binders:
-        assert isinstance(binder.type, Idx)
-        size = trace.sizes.representative(binder.type.set.size)
+    for size in map(trace.sizes.representative, sizes):
         if isinstance(size, Lit) and size.value:
             continue
         some = trace.prim(prims.LT, int_lit(0), size)
@@ -179,12 +218,10 @@ def all(function: object, *, over: object = None) -> Any:
 def mean(function: object, *, over: object = None) -> Any:
     """The mean of `function(i)` over all indices i; nan if there are none."""
     function, over = _elements(function, over)
-    with trace_body("mean", function, over) as body:
-        total = finish_reduction(body, Monoid.ADD)
+    total, sizes = _reduction("mean", Monoid.ADD, function, over)
     count: object = 1
-    for binder in body.binders:
-        assert isinstance(binder.type, Idx)
-        count = binary(prims.MUL, count, weak_int(binder.type.set.size))
+    for size in sizes:
+        count = binary(prims.MUL, count, weak_int(size))
     return map_leaves(lambda leaf: _divided(leaf, count), total)
 
 
@@ -196,8 +233,12 @@ def _divided(leaf: object, count: object) -> object:
 
 def _materialized(operation: str, function: object, over: object) -> TableTracer:
     """The table of `function`, for operations that go over its values more than once."""
+    if isinstance(function, Packed):
+        function = function.packed
     if is_table(function):
         return as_table(function)
+    if pairs_of(over) is not None:
+        return as_table(table(function, over=over).packed)
     with trace_body(operation, function, over) as body:
         whole = whole_table(body)
         result = finish_table(body) if whole is None else whole
@@ -271,8 +312,8 @@ class ParallelLoop:
 
     _pe_symbolic = True
 
-    def __init__(self, sets: tuple[IndexSetTracer, ...]) -> None:
-        self.sets = sets
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
 
     def __iter__(self) -> Iterator[Any]:  # what type checkers see of the rewritten loop
         raise ControlFlowError(
@@ -290,10 +331,10 @@ def par(*over: object) -> Iterable[Any]:
             at=here(),
             fix="Put the loop into a function decorated with `@pe.kernel`.",
         )
-    sets = as_sets(over)
-    if not sets:
+    domain = domain_of(over)
+    if not domain.axes:
         raise KernelTypeError("`pe.par` needs an index set.", at=here(), fix="`pe.par(x)`.")
-    return ParallelLoop(sets)
+    return ParallelLoop(domain)
 
 
 _MONOIDS = {"add": Monoid.ADD, "mul": Monoid.MUL, "min": Monoid.MIN, "max": Monoid.MAX}

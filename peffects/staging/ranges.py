@@ -11,16 +11,17 @@ from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Atom, Lit
-from peffects.parallel.index_set import Fin, Product
+from peffects.parallel.index_set import IndexSet, Product
+from peffects.parallel.structures import is_index_set
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arithmetic import Operand, cast
-from peffects.staging.loops import as_sets
+from peffects.staging.domains import domain_of
+from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin, set_tracer
 from peffects.staging.scalars import (
     binary,
     lift,
     make,
 )
-from peffects.staging.tables import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.trace import here, staging
 
 __all__ = ["SequentialLoop", "SymbolicRange", "sequential", "zipped"]
@@ -133,14 +134,28 @@ def sequential(iterable: object) -> SequentialLoop | None:
         iterable = SymbolicRange(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, SymbolicRange):
         return iterable.loop()
-    if isinstance(iterable, IndexSetTracer | Fin | Product):
-        sets = as_sets(iterable)
-        if len(sets) == 1:
-            return SequentialLoop(sets[0], lambda index: index, exact=True)
+    if isinstance(iterable, IndexSetTracer) or is_index_set(iterable):
+        return _over_set(iterable)
     if is_table(iterable):
         table = as_table(iterable)
         return SequentialLoop(table.index_set, lambda index: table[index], exact=True)
     return None
+
+
+def _over_set(iterable: object) -> SequentialLoop:
+    """The loop over an index set: over its ordinals if it has several axes."""
+    domain = domain_of(iterable)
+    (part,) = domain.parts
+    if len(domain.axes) == 1:
+        return SequentialLoop(
+            domain.axes[0],
+            lambda index: (
+                index if type(part).index is IndexSet.index else part.index(index.place())
+            ),
+            exact=True,
+        )
+    flat = set_tracer(Product(part.axes))
+    return SequentialLoop(flat, lambda index: part.index(index.place()), exact=True)
 
 
 def zipped(values: Sequence[object]) -> SequentialLoop:

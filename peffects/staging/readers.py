@@ -32,7 +32,7 @@ from peffects.staging.captures import (
     same_token,
     token_of,
 )
-from peffects.staging.trees import is_tree, parts_of
+from peffects.staging.trees import is_tree, parts_of, static_of
 from peffects.staging.types import ArgumentType, ArrayType, ScalarType, type_of
 
 __all__ = ["Call", "CallKey", "Reader", "read_call", "reader"]
@@ -98,7 +98,7 @@ def _read_nested(value: object, key: list[object], leaves: list[object]) -> bool
         key.append(kind)
     elif is_tree(value):
         parts = list(parts_of(value))
-        key += (kind, tuple([name for name, _ in parts]))
+        key += (kind, tuple([name for name, _ in parts]), static_of(value))
         return all([_read_nested(part, key, leaves) for _, part in parts])
     elif type_of(value) is None:
         key.append(kind)  # an object of the user's: guards watch over it

@@ -17,18 +17,24 @@ from peffects.errors import KernelTypeError
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Program
 from peffects.ir.traverse import free_vars
+from peffects.parallel.index_set import understand_symbols
+from peffects.parallel.packed import Packed
 from peffects.source import UNKNOWN, SrcInfo, of_code
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arrays import NumpyArrays
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
+from peffects.staging.packing import as_packed, declare
 from peffects.staging.readers import Reader, reader
 from peffects.staging.scalars import is_symbolic, lift
+from peffects.staging.symbols import StagedSymbols
 from peffects.staging.trace import Trace
-from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.trees import TreeDef, flatten, is_tree, map_leaves, parts_of, unflatten
 from peffects.staging.types import ArgumentType, as_array, type_of
 from peffects.staging.values import Missing, leaf_type, settle
+
+understand_symbols(StagedSymbols())
 
 __all__ = ["Result", "Signature", "Staged", "signature", "stage"]
 
@@ -124,7 +130,9 @@ def stage(
             inputs.guards.append(Guard(Path(Root()), token_of(plain)))
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
         new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
-        value = settle(resolve(plain)(*new_args, **new_kwargs), trace.root)
+        _declare_packed((new_args, new_kwargs))
+        value = resolve(plain)(*new_args, **new_kwargs)
+        value = settle(map_leaves(as_packed, value), trace.root)
         atoms, out_tree, out_leaves = _outputs(value)
         program = _program(trace, inputs, atoms, src)
     program, captures = _without_unused(program, inputs.captures)
@@ -166,6 +174,15 @@ def _symbols(
         else:
             symbols.append(inputs.reach(leaf, Path(Static(place))))
     return symbols
+
+
+def _declare_packed(value: object) -> None:
+    """Test when the kernel runs that the parts of packed arguments fit."""
+    if isinstance(value, Packed):
+        declare(value, value.packed.name)
+    elif is_tree(value):
+        for _, part in parts_of(value):
+            _declare_packed(part)
 
 
 def _leaf_names(

@@ -1,4 +1,4 @@
-"""Symbols that stand for indices, index sets, tables and accumulators.
+"""Symbols that stand for tables.
 
 `a[i]` is where index sets meet: an index that comes from the same set as the axis needs no test, an
 index whose set is still open takes the axis's, and every other index is an integer that is tested.
@@ -7,105 +7,29 @@ index whose set is still open takes the axis's, and every other index is an inte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from peffects.errors import (
-    BoundsError,
-    DataRaceError,
-    IndexSetMismatchError,
-    KernelTypeError,
-    UnknownIndexSetError,
-)
+from peffects.errors import BoundsError, DataRaceError, IndexSetMismatchError, KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import I64, Atom, Bounds, Index, Lit, Scalar, Table, Var
-from peffects.source import UNKNOWN, SrcInfo
+from peffects.parallel.index_set import IndexSet
 from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.array_methods import ArrayMethods
-from peffects.staging.scalars import (
-    Arithmetic,
-    ScalarTracer,
-    Tracer,
-    is_whole,
-    lift,
-    renamed,
+from peffects.staging.indices import (
+    IndexSetTracer,
+    IndexTracer,
+    Origin,
+    align,
+    set_tracer,
+    unify,
 )
-from peffects.staging.sizes import Verdict
+from peffects.staging.parts import atomic_items
+from peffects.staging.scalars import ScalarTracer, is_whole, lift, renamed
 from peffects.staging.trace import Scope, here, staging
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where an index set comes from: "axis 0 of `x`", at a user line."""
-
-    text: str
-    src: SrcInfo = UNKNOWN
-
-    def __str__(self) -> str:
-        return f"{self.text} ({self.src.short()})" if self.src.line else self.text
-
-
-class IndexSetTracer(Tracer):
-    """The index set of an axis: `x.index`; what `over=`, `par` and `Fin` take."""
-
-    def __init__(self, size: Atom, origin: Origin, scope: Scope, label: str = "") -> None:
-        self.atom = size
-        self.origin = origin
-        self.scope = scope
-        self.label = label
-
-    @property
-    def size(self) -> ScalarTracer:
-        """The number of indices."""
-        return ScalarTracer(self.atom, I64, True, staging().scope)
-
-    def __len__(self) -> int:
-        self._refuse("the length")
-
-    def what(self) -> str:
-        """What it is, for messages."""
-        return f"the index set of {self.origin.text}"
-
-
-class IndexTracer(Arithmetic):
-    """The index of a loop.  Used as a number it is an `int`.
-
-    `exact` is false for the index of a `range`: it may run over a part of an axis, so using it on a
-    table makes no two sets one.
-    """
-
-    def __init__(
-        self, var: Var, index_set: IndexSetTracer, scope: Scope, exact: bool = True
-    ) -> None:
-        self.var = var
-        self.within: Atom | None = (
-            None  # for a `range`: the stop that the set's size is clamped from
-        )
-        self.set = index_set
-        self.scope = scope
-        self.exact = exact
-        self._ordinal: ScalarTracer | None = None
-
-    def operand(self) -> Operand:
-        """The index as an integer."""
-        trace = staging()
-        trace.check_open(self.scope, self.what())
-        if self._ordinal is None or not self._ordinal.scope.encloses(trace.scope):
-            var = trace.prim(op.ORDINAL, self.var, name=self.var.name)
-            self._ordinal = ScalarTracer(var, I64, True, trace.scope)
-        return self._ordinal.operand()
-
-    def what(self) -> str:
-        """What it is, for messages."""
-        return f"the index `{self.var.name}`"
-
-    def __repr__(self) -> str:
-        return f"<index {self.var!r}>"
-
 
 Item: TypeAlias = object
 
@@ -137,6 +61,7 @@ class _Axes:
 
     def place(self, items: Sequence[Item], unchecked: bool) -> tuple[tuple[Atom, ...], Bounds]:
         """The atoms of `items`, and why they are in bounds."""
+        items = atomic_items(items, self.dims)
         if len(items) > len(self.dims):
             raise KernelTypeError(
                 f"`{self.name}` has {len(self.dims)} axes and is given {len(items)} indices.",
@@ -145,14 +70,17 @@ class _Axes:
             )
         pairs = [self._item(axis, item, unchecked) for axis, item in enumerate(items)]
         proved = all(known for _, known in pairs)
+        unchecked = unchecked or proved
+        proved = proved and not any(isinstance(x, IndexTracer) and x.guarded for x in items)
         bounds = Bounds.PROVED if proved else Bounds.UNCHECKED if unchecked else Bounds.CHECKED
         return tuple(atom for atom, _ in pairs), bounds
 
     def _item(self, axis: int, item: Item, unchecked: bool) -> tuple[Atom, bool]:
         if isinstance(item, IndexTracer):
             staging().check_open(item.scope, item.what())
-            if self._same_set(axis, item):
-                return item.var, True
+            found = self._proved(axis, item)
+            if found is not None:
+                return found, True
         if not _is_plain(item):
             raise KernelTypeError(
                 f"`{self.name}` is indexed with a slice or a table, where only elements can be.",
@@ -186,61 +114,45 @@ class _Axes:
             trace.check(ok, BoundsError, text, (size,))
         return trace.prim(op.SUB, size, int_lit(-value)), not unchecked
 
-    def _same_set(self, axis: int, index: IndexTracer) -> bool:
-        """Whether `index` runs over this axis; for a loop index, make it so or raise."""
-        trace = staging()
-        own, other = self.dims[axis].size, index.set.atom
-        if trace.sizes.same(own, other):
-            return True
+    def _proved(self, axis: int, index: IndexTracer) -> Atom | None:
+        """`index` as an index of this axis; None if it is a number that has to be tested.
+
+        A loop index makes its set that of the axis, or raises.
+        """
+        trace, dim = staging(), self.dims[axis]
+        label = trace.label_of(dim)
+        if label and label == index.set.label:
+            return index.var
+        mine, other = trace.structures.get(label), index.set.structure
+        if mine is None and other is not None and other.base is not other:
+            place = index.place() + (other.first - other.base.first)
+            return self._proved(axis, index.moved(place, set_tracer(other.base)))
+        if mine is None and trace.sizes.same(dim.size, index.set.atom):
+            return index.var
         if not index.exact:
-            return index.within is not None and trace.sizes.same(own, index.within)
+            within = index.within is not None and trace.sizes.same(dim.size, index.within)
+            return index.var if within else None
+        self._unify(axis, index, mine)
+        return index.var
+
+    def _unify(self, axis: int, index: IndexTracer, mine: IndexSet[Any] | None) -> None:
+        """Make the sets of an axis and of an index one; raises if their structures differ."""
+        trace, dim = staging(), self.dims[axis]
         origin = Origin(f"axis {axis} of `{self.name}`", here())
-        unify(
-            index.set, IndexSetTracer(own, origin, trace.scope), f"`{index.var.name}`", origin.text
-        )
-        return True
-
-
-def unify(index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: str) -> None:
-    """Make the set that `index` runs over that of `axis`; raises, or emits a test, if need be."""
-    trace, src = staging(), here()
-    sizes = trace.sizes
-    if not sizes.is_known(index_set.atom):
-        _check_in_scope(index_set, other, index, axis)
-        index_set.origin = other.origin
-    match sizes.unify(index_set.atom, other.atom, src):
-        case Verdict.SAME:
+        is_open = not trace.sizes.is_known(index.set.atom)
+        if mine is not None and not is_open:
+            other = index.set.structure
+            if other is None or not align(other, mine, f"`{index.name}`", origin.text):
+                raise IndexSetMismatchError(
+                    f"`{index.name}` runs over {index.set.origin}, and is used on {origin.text}, "
+                    f"which is over `{trace.label_of(dim)}`.",
+                    at=here(),
+                    fix="Use an index of the same set, or one that the set makes from a number: "
+                    "`s.from_ordinal(k)`, which is tested at run time.",
+                )
             return
-        case Verdict.DIFFERENT:
-            mine, theirs = sizes.representative(index_set.atom), sizes.representative(other.atom)
-            assert isinstance(mine, Lit) and isinstance(theirs, Lit)
-            raise IndexSetMismatchError(
-                f"{index} runs over {index_set.origin}, of size {mine.value}, and is used on "
-                f"{axis}, of size {theirs.value}.",
-                at=src,
-                fix="Give tables whose axes agree; or use `int(i)`, which is tested at run time.",
-            )
-        case Verdict.TEST:
-            equal = trace.prim(op.EQ, index_set.atom, other.atom)
-            text = (
-                f"{index} runs over {index_set.origin}, of size {{0}}, and is used on {axis}, "
-                "of size {1}."
-            )
-            fix = "Give tables whose axes agree; or use `int(i)`, which is tested at run time."
-            trace.check(equal, IndexSetMismatchError, text, (index_set.atom, other.atom), fix)
-
-
-def _check_in_scope(
-    index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: str
-) -> None:
-    """An open set may only become one whose size is known where its loop starts."""
-    size = staging().sizes.representative(other.atom)
-    if isinstance(size, Var) and not staging().is_defined_around(size, index_set.scope):
-        raise UnknownIndexSetError(
-            f"{index} takes its index set from {axis}, which is made inside the loop over {index}.",
-            at=here(),
-            fix="Say which set it runs over: `over=`.",
-        )
+        target = IndexSetTracer(dim.size, origin, trace.scope, trace.label_of(dim))
+        unify(index.set, target, f"`{index.name}`", origin.text)
 
 
 class TableTracer(ArrayMethods):
@@ -298,9 +210,11 @@ class TableTracer(ArrayMethods):
     @property
     def index_sets(self) -> tuple[IndexSetTracer, ...]:
         """The index sets of all axes."""
-        scope = staging().scope
+        trace = staging()
         return tuple(
-            IndexSetTracer(dim.size, Origin(f"axis {axis} of `{self.name}`"), scope, dim.label)
+            IndexSetTracer(
+                dim.size, Origin(f"axis {axis} of `{self.name}`"), trace.scope, trace.label_of(dim)
+            )
             for axis, dim in enumerate(self.type.dims)
         )
 

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from peffects.errors import AccumulatorError, InternalError, LeakedTracerError, PeffectsError
 from peffects.ir.builder import Builder
 from peffects.ir.primitives import Primitive
-from peffects.ir.syntax import Atom, Block, Check, Expr, Prim, Ref, Var
+from peffects.ir.syntax import Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
 from peffects.ir.typing import value_of
+from peffects.parallel.index_set import IndexSet
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 from peffects.staging.regions import enclose, export
 from peffects.staging.sizes import Sizes
@@ -140,6 +141,9 @@ class Trace:
         self.scope = self.root
         self.size_homes: dict[Var, Scope] = {}
         self.lengths: dict[tuple[object, ...], tuple[Scope, Atom]] = {}
+        self.structures: dict[str, IndexSet[Any]] = {}
+        self.open_labels: dict[Atom, str] = {}
+        self.known_sets: dict[object, tuple[object, Scope]] = {}
         self.named: set[Var] = set()
         self.place: SrcInfo | None = None
         self._made_here: dict[int, tuple[Scope, object]] = {}
@@ -182,6 +186,19 @@ class Trace:
             yield self.open(kind, construct)
         finally:
             self.scope = outer
+
+    def label_of(self, axis: FinSet) -> str:
+        """The label of an axis; of one whose set was open when it was made, what settled it."""
+        return axis.label or self.open_labels.get(axis.size, "")
+
+    @contextlib.contextmanager
+    def at(self, scope: Scope) -> Iterator[None]:
+        """Emit into `scope`, an open block around the innermost one, for the time of a `with`."""
+        inner, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = inner
 
     def check_open(self, scope: Scope, what: str) -> None:
         """Raise LeakedTracerError unless `scope` is open now."""

@@ -13,6 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
+from peffects.parallel.index_set import Fin, IndexSet
+from peffects.parallel.packed import Packed
+
 __all__ = [
     "LEAF",
     "Leaf",
@@ -22,6 +27,8 @@ __all__ = [
     "is_tree",
     "map_leaves",
     "parts_of",
+    "size_leaves",
+    "static_of",
     "unflatten",
 ]
 
@@ -33,7 +40,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A container of type `kind`; `keys` are positions, dict keys or field names."""
+    """A container of type `kind`; `keys` are positions, dict keys or field names.
+
+    Of an index set, names and values of what is no child follow.
+    """
 
     kind: type
     keys: tuple[object, ...]
@@ -56,7 +66,21 @@ def is_tree(value: object) -> bool:
 
 @functools.cache
 def _is_container(kind: type) -> bool:
-    return kind in (tuple, list, dict) or _is_namedtuple(kind) or _is_dataclass(kind)
+    if kind in (tuple, list, dict) or _is_namedtuple(kind):
+        return True
+    return _is_dataclass(kind) or _is_set(kind)
+
+
+def _is_set(kind: type) -> bool:
+    """Whether values of `kind` are index sets, or tables over them, that have sizes as leaves."""
+    return issubclass(kind, IndexSet | Packed) and kind.is_tree
+
+
+def static_of(value: object) -> tuple[tuple[str, object], ...]:
+    """What a value that is taken apart has besides its children."""
+    if not isinstance(value, IndexSet | Packed):
+        return ()
+    return tuple((name, getattr(value, name)) for name in value.static_fields)
 
 
 def _is_namedtuple(kind: type) -> bool:
@@ -69,6 +93,9 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
         yield from value.items()
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
+    elif isinstance(value, IndexSet | Packed):
+        for name in value.fields:
+            yield name, getattr(value, name)
     else:
         for field in dataclasses.fields(value):  # type: ignore[arg-type]
             yield field.name, getattr(value, field.name)
@@ -86,7 +113,7 @@ def _flatten(value: object, leaves: list[object]) -> TreeDef:
         return LEAF
     pairs = list(parts_of(value))
     children = tuple(_flatten(child, leaves) for _, child in pairs)
-    return Node(type(value), tuple(key for key, _ in pairs), children)
+    return Node(type(value), (*(key for key, _ in pairs), *static_of(value)), children)
 
 
 def unflatten(tree: TreeDef, leaves: Sequence[object]) -> object:
@@ -111,9 +138,25 @@ def _unflatten(tree: TreeDef, leaves: Iterator[object]) -> object:
     if _is_namedtuple(tree.kind):
         return tree.kind(*values)
     built: object = object.__new__(tree.kind)
-    for name, value in zip(tree.keys, values, strict=True):
-        object.__setattr__(built, str(name), value)
+    for name, value in zip(tree.keys, values, strict=False):
+        object.__setattr__(built, str(name), _size(value) if tree.kind is Fin else value)
+    for static in tree.keys[len(values) :]:
+        assert isinstance(static, tuple), "what is no child is a name and a value"
+        object.__setattr__(built, *static)
     return built
+
+
+def _size(value: object) -> object:
+    """The size of a set that a kernel gave, as a number of Python."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def size_leaves(tree: TreeDef, inside: bool = False) -> list[bool]:
+    """For each leaf whether it belongs to an index set: it is a size, and has no derivative."""
+    if isinstance(tree, Leaf):
+        return [inside]
+    inside = inside or issubclass(tree.kind, IndexSet)
+    return [known for child in tree.children for known in size_leaves(child, inside)]
 
 
 def map_leaves(function: Callable[[object], object], value: object) -> object:

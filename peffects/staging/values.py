@@ -20,6 +20,7 @@ from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
 from peffects.staging.accumulators import AccumulatorTracer, fit
 from peffects.staging.arithmetic import Operand
+from peffects.staging.indices import IndexSetTracer, IndexTracer
 from peffects.staging.promotion import join, number_type
 from peffects.staging.scalars import (
     Arithmetic,
@@ -28,7 +29,7 @@ from peffects.staging.scalars import (
     is_symbolic,
 )
 from peffects.staging.syntax import RESULT
-from peffects.staging.tables import IndexTracer, TableTracer, value_tracer
+from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Scope, here, staging
 from peffects.staging.trees import TreeDef, flatten, unflatten
 
@@ -122,7 +123,7 @@ def leaf_type(value: object) -> LeafType | None:
     match value:
         case ScalarTracer():
             return LeafType(value.type, value.weak)
-        case IndexTracer():
+        case IndexTracer() | IndexSetTracer():
             return LeafType(I64, True)
         case TableTracer() | AccumulatorTracer():
             return LeafType(value.type, False)

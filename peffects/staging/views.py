@@ -15,16 +15,10 @@ from peffects.ir.builder import int_lit
 from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import I64, Atom, Bounds, FinSet, Idx, Lit, Scalar, Table, Var
 from peffects.staging.arithmetic import Operand
+from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.loops import Body, bind_index, finish_table
 from peffects.staging.scalars import ScalarTracer, make
-from peffects.staging.tables import (
-    IndexSetTracer,
-    IndexTracer,
-    Item,
-    Origin,
-    TableTracer,
-    place_of,
-)
+from peffects.staging.tables import Item, TableTracer, place_of
 from peffects.staging.trace import Kind, Scope, here, staging
 
 __all__ = ["Place", "Read", "ViewTracer", "checked", "identity", "over_dims", "tabulate"]

@@ -14,10 +14,11 @@ from peffects.errors import IndexSetMismatchError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import Atom, FinSet, Lit
 from peffects.staging.accumulators import as_table
+from peffects.staging.indices import IndexSetTracer, IndexTracer
 from peffects.staging.lengths import is_unit
 from peffects.staging.scalars import is_whole, make
 from peffects.staging.sizes import Verdict
-from peffects.staging.tables import IndexSetTracer, IndexTracer, TableTracer
+from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, tabulate
 

@@ -380,3 +380,14 @@ def test_piecewise_constant_functions_have_the_derivative_zero() -> None:
 def test_third_derivatives_of_lgamma_are_refused() -> None:
     with pytest.raises(NotDifferentiableError, match=r"`trigamma\(pe.stop_gradient\(x\)\)`"):
         pe.grad(pe.grad(pe.grad(lambda x: pe.lgamma(x))))(1.5)
+
+
+def test_cotangents_of_results_with_computed_sizes_are_tested_when_they_run() -> None:
+    @pe.kernel
+    def differences(x: Any) -> Any:
+        return pe.table(lambda i: x[i + 1] - x[int(i)], over=len(x) - 1)
+
+    _, pullback = pe.vjp(differences, np.array([1.0, 4.0, 9.0, 16.0]))
+    np.testing.assert_array_equal(pullback(np.array([1.0, 2.0, 4.0]))[0], [-1.0, -1.0, -2.0, 4.0])
+    with pytest.raises(IndexSetMismatchError, match="has length 2, that of the result 3"):
+        pullback(np.ones(2))

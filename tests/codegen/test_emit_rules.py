@@ -65,7 +65,7 @@ def all_on(t: Scalar) -> tuple[Program, list[Primitive]]:
     for op in PRIMITIVES.values():
         if op is p.ORDINAL or operand_types(op, t) is None:
             continue
-        args = (choice, a, b) if op is p.SELECT else (a, b)[: op.arity]
+        args = (choice, a, b) if op is p.SELECT else (a, b, a)[: op.arity]
         ops.append(op)
         results.append(body.prim(op, *args))
     return s.done(*s.b.loop([i], body.block(*results))), ops
@@ -73,7 +73,7 @@ def all_on(t: Scalar) -> tuple[Program, list[Primitive]]:
 
 def expected_of(op: Primitive, x: Any, y: Any, c: Any) -> Any:
     """The evaluator's results, one by one."""
-    columns = (c, x, y) if op is p.SELECT else (x, y)[: op.arity]
+    columns = (c, x, y) if op is p.SELECT else (x, y, x)[: op.arity]
     with np.errstate(all="ignore"):
         return np.array([op.evaluate(*row) for row in zip(*columns, strict=True)])
 

@@ -1,0 +1,152 @@
+"""Index sets whose sizes or indices are symbols: what `parallel/index_set.py` asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from peffects.errors import BoundsError, IndexSetMismatchError, KernelTypeError
+from peffects.ir import primitives as op
+from peffects.parallel.dependent import Pairs, Range
+from peffects.parallel.index_set import Idx, IndexSet
+from peffects.parallel.packed import Packed
+from peffects.parallel.structures import Unit, check_cases
+from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.branches import choose
+from peffects.staging.indices import (
+    IndexSetTracer,
+    IndexTracer,
+    align,
+    describe,
+    set_tracer,
+    unify,
+)
+from peffects.staging.ops import table as make_table
+from peffects.staging.packing import element, outer_index, pair_index, row_number
+from peffects.staging.scalars import ScalarTracer, binary, compare, lift, logical, make, select
+from peffects.staging.trace import Kind, here, staging
+
+__all__ = ["StagedSymbols"]
+
+
+class StagedSymbols:
+    """The symbols of the kernel that is being staged."""
+
+    def index(self, place: Any, index_set: IndexSet[Any]) -> Any:
+        """The index at `place`, which is in `index_set` for sure."""
+        trace, atom = staging(), _integer(place).operand().atom
+        in_branch = any(scope.kind is Kind.BRANCH for scope in trace.scope.up())
+        return IndexTracer(atom, set_tracer(index_set), trace.scope, True, guarded=in_branch)
+
+    def tested(self, place: Any, index_set: IndexSet[Any]) -> Any:
+        """`place`, after a test when the kernel runs that it is in `index_set`."""
+        number, size = _integer(place), lift(index_set.size)
+        low = compare(op.LE, 0, number)
+        inside = logical(op.AND, low, compare(op.LT, number, make(size)))
+        text = f"the ordinal {{0}} is outside `{describe(index_set)}`, which has {{1}} indices."
+        trace = staging()
+        operands = (number.operand().atom, size.atom)
+        trace.check(inside.operand().atom, BoundsError, text, operands, "Ordinals count from 0.")
+        return number
+
+    def ordinal(self, key: Any, index_set: IndexSet[Any]) -> Any:
+        """The place of `key`, an index or a number, in `index_set`."""
+        if not isinstance(key, IndexTracer):
+            if isinstance(key, Idx) and key.index_set == index_set:
+                return int(key) - key.index_set.first
+            return self.tested(key - index_set.first, index_set)
+        mine, structure = set_tracer(index_set), key.set.structure
+        if mine.label and mine.label == key.set.label:
+            return key.place()
+        if mine.structure is None and structure is not None and structure.base is not structure:
+            place = key.place() + (structure.first - structure.base.first)
+            return self.ordinal(key.moved(place, set_tracer(structure.base)), index_set)
+        if mine.structure is not None and mine.structure.base is not mine.structure:
+            return self.tested(key - index_set.first, index_set)
+        what, where = f"`{key.name}`", f"`{describe(index_set)}`"
+        if mine.structure is None or not staging().sizes.is_known(key.set.atom):
+            unify(key.set, mine, what, where)
+        elif structure is None or not align(structure, index_set, what, where):
+            raise _mismatch(key, index_set)
+        return key.place()
+
+    def select(self, condition: Any, then: Any, orelse: Any) -> Any:
+        """`then` if `condition` else `orelse`."""
+        return select(condition, then, orelse)
+
+    def least(self, left: Any, right: Any) -> Any:
+        """The lesser of two numbers."""
+        return binary(op.MIN, left, right)
+
+    def as_index_set(self, value: Any) -> IndexSet[Any] | None:
+        """The index set that a symbol stands for: of a table that of its first axis."""
+        if isinstance(value, IndexSetTracer):
+            return value.index_set
+        if isinstance(value, Packed):
+            return value.index_set
+        return as_table(value).index_set.index_set if is_table(value) else None
+
+    def match(self, index: Any, cases: Mapping[str, Callable[..., Any]]) -> Any:
+        """Stage all cases; the one that holds runs."""
+        if not isinstance(index, IndexTracer):
+            raise KernelTypeError(
+                f"`match` is given {index!r:.60}, which is no index.",
+                at=here(),
+                fix="Give an index of a sum; `s.from_ordinal(k)` makes one from a number.",
+            )
+        of = index.index_set
+        check_cases(of, cases)
+        calls = [(cases[name], part) for name, part in getattr(of, "cases", ())]
+        return self._match(index.place(), calls)
+
+    def _match(self, place: Any, calls: Sequence[tuple[Callable[..., Any], IndexSet[Any]]]) -> Any:
+        """The first of `calls` whose part holds `place`, counted from the first of them."""
+        call, part = calls[0]
+        resolved = staging().inputs.resolve(call)
+
+        def case() -> Any:
+            return resolved() if part is Unit else resolved(part.index(place))
+
+        if len(calls) == 1:
+            return case()
+        size = part.size
+        return choose(
+            staging(),
+            compare(op.LT, place, size),
+            case,
+            lambda: self._match(place - size, calls[1:]),
+        )
+
+    def row_of(self, place: Any, pairs: Pairs) -> Any:
+        """The last row that starts at `place` or before, found by bisection."""
+        return row_number(pairs, place)
+
+    def pair(self, pairs: Pairs, i: Any, j: Any) -> Any:
+        """The index of a set of pairs that stands for (i, j)."""
+        return pair_index(pairs, set_tracer(pairs), i, j, describe(pairs))
+
+    def element(self, table: Packed, key: tuple[Any, ...]) -> Any:
+        """An element or a row of a packed table."""
+        pairs, first = table.index_set, key[0]
+        is_pair = isinstance(first, IndexTracer) and isinstance(first.set.structure, Pairs)
+        if len(key) > 1 or is_pair:
+            return element(table, key)
+        row = Range(pairs, outer_index(pairs, first, table.packed.name))
+        with staging().at(row.at_index.scope):  # so that `t[i][j]` can tell what j runs over
+            return make_table(lambda j: table[row.at_index, j], over=row)
+
+
+def _integer(value: Any) -> ScalarTracer:
+    x = lift(value, "an ordinal")
+    if not x.type.is_integer:
+        raise KernelTypeError(f"an ordinal is a {x.type}.", at=here(), fix="Use `int(...)`.")
+    return make(x)
+
+
+def _mismatch(index: IndexTracer, index_set: IndexSet[Any]) -> IndexSetMismatchError:
+    return IndexSetMismatchError(
+        f"`{index.name}` runs over {index.set.origin}, and an index of `{describe(index_set)}` is "
+        "needed.",
+        at=here(),
+        fix="Use an index of that set; `s.from_ordinal(k)` makes one from a number.",
+    )
