@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import GeneratorType
 from typing import (
     TYPE_CHECKING,
@@ -37,6 +37,7 @@ from typing import (
 )
 
 from peffects.errors import MissingYieldFromError, NotAComputationError, OperationDefinitionError
+from peffects.slotting import OperationType
 from peffects.source import caller, of_code
 
 if TYPE_CHECKING:
@@ -195,13 +196,14 @@ else:
 
 
 @dataclass_transform(frozen_default=True)
-class Operation(_Performed[A, T_co]):
+class Operation(_Performed[A, T_co], metaclass=OperationType):
     """Base of operations: `class Flip(Operation[Choose, bool])` belongs to the effect `Choose`.
 
-    A subclass is a frozen dataclass without a decorator; `yield from Flip()` performs it and gives
-    a bool.  Its clause in a handler is called `flip`.
+    A subclass is a frozen dataclass with slots, without a decorator; `yield from Flip()` performs
+    it and gives a bool.  Its clause in a handler is called `flip`.
     """
 
+    __slots__ = ()
     _tag = PERFORM
     _effect: ClassVar[type[Effect]]
     _clause: ClassVar[str]
@@ -210,6 +212,10 @@ class Operation(_Performed[A, T_co]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__dataclass_fields__" in cls.__dict__:  # checked before, and made again with slots
+            if "_plain" in cls.__dict__:
+                cls._plain = cls._effect._operations[cls._clause] = cls
+            return
         named = [b for b in cls.__dict__.get("__orig_bases__", ()) if get_origin(b) is Operation]
         if named:
             _define_operation(cls, *get_args(named[0]))
@@ -219,18 +225,15 @@ class Operation(_Performed[A, T_co]):
                 at=caller(),
                 fix=f"Write `class {cls.__name__}(Operation[TheEffect, AnswerType])`.",
             )
-        dataclass(frozen=True, eq=False)(cls)
 
     if not TYPE_CHECKING:
 
         def __iter__(self):
             # As in `Computation`, with the tag known: this is the hottest path of all.
             answer = yield PERFORM, self
-            if answer is NONE:
-                return None
             if answer is None:
                 self._misused("a loop, an unpacking or a call iterates over")
-            return answer
+            return None if answer is NONE else answer
 
     @classmethod
     def at(cls, effect: type[Effect]) -> type[Self]:

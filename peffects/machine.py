@@ -208,23 +208,26 @@ class Machine(Stack):
                         self.done = True
                     return _RETURNED, sent
                 thrown = None
-                if yielded.__class__ is not tuple or not yielded:
+                if yielded.__class__ is not tuple:
                     refuse_bare(gen, yielded)
-                tag = yielded[0]
+                try:
+                    tag, item = yielded
+                except ValueError:
+                    refuse_bare(gen, yielded)
                 if tag is PERFORM:
-                    item = yielded[1]
-                    answer: Any = answers.get(item.__class__)
-                    if answer is None:
+                    try:
+                        answer = answers[type(item)]
+                    except KeyError:
                         answer = self._answering(item, evidence)
                     if answer is not None:
-                        sent = answer[0](answer[1].handler, item)
+                        function, owner = answer
+                        sent = function(owner.handler, item)
                         if sent is None:
                             sent = NONE
                         if log is not None:
                             log = ((log, item), fingerprinted(sent) if self.debug else sent)
                         continue
                 elif tag is CALL:
-                    item = yielded[1]
                     if item.kwargs:
                         callee = item.function(*item.args, **item.kwargs)
                     else:
@@ -239,7 +242,7 @@ class Machine(Stack):
                 elif tag.__class__ is not Tag:
                     refuse_bare(gen, yielded)
                 self.gen, self.log, self.frames = gen, log, frames
-                return tag, yielded[1]
+                return tag, item
         except BaseException as error:
             self.gen, self.log, self.frames = gen, log, frames
             return _RAISED, self._raised_by(gen, item, error, known)

@@ -182,7 +182,7 @@ def _same(found: Any, expected: Any) -> bool:
             found.args, expected.args
         )
     if isinstance(found, Operation):
-        return _same_values(vars(found).values(), vars(expected).values())
+        return _same_values(found._values(), expected._values())
     if isinstance(found, Handled):
         return type(found.handler) is type(expected.handler)
     return isinstance(found, Computation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Never
 
 import pytest
@@ -324,3 +325,18 @@ def test_a_split_handler_says_how_iterations_start(as_sequence: bool) -> None:
         return [*drawn, (yield from Draw())]
 
     assert run(handle(tickets(5), program()), executor=Shuffled(1)) == [5, 105, 205, 305]
+
+
+def test_a_handler_may_be_a_frozen_dataclass() -> None:
+    @dataclass(frozen=True)
+    class numbered(BasicHandler[Ticket]):
+        first: int
+
+        def draw(self, op: Draw) -> int:
+            return self.first
+
+    @effectful
+    def ticket(i: int) -> Any:
+        return (yield from Draw()) + i
+
+    assert list(run(handle(numbered(5), pfor(Fin(2), ticket)))) == [5, 6]

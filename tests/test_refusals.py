@@ -81,7 +81,7 @@ def test_yield_instead_of_yield_from_is_refused() -> None:
     assert caught.value.at.function == "program"
 
 
-@pytest.mark.parametrize("value", [3, None, (1, 2), ("a", "b", "c"), [get()]])
+@pytest.mark.parametrize("value", [3, None, (), (1, 2), ("a", "b", "c"), [get()]])
 def test_yielding_something_else_is_refused(value: Any) -> None:
     @effectful
     def program() -> Any:

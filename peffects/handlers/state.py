@@ -6,7 +6,7 @@ Forking state into the iterations of a parallel `for` would lose updates; what o
 
 from __future__ import annotations
 
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
 from peffects.handling import Handler
@@ -50,9 +50,12 @@ def get() -> Eff[State[S], S]:
     return _GET  # type: ignore[no-any-return]
 
 
-def put(value: S) -> Eff[State[S], None]:
-    """Replace the state."""
-    return Put(value)
+if TYPE_CHECKING:
+
+    def put(value: S) -> Eff[State[S], None]:
+        """Replace the state."""
+else:
+    put = Put  # an operation for each call anyway: no function in between
 
 
 class run_state(Handler[State[S]]):

@@ -1,0 +1,84 @@
+"""Operation classes: slotted, frozen dataclasses with a quick constructor.
+
+A program makes an operation each time that it performs one, so its size and its constructor count.
+`dataclass(frozen=True)` generates a constructor that calls `object.__setattr__` by name; ours calls
+the setters of the slots.  Slots have to be known before the class exists, which a hook such as
+`__init_subclass__` comes too late for: hence the one metaclass here.  Layer 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import MISSING, Field, dataclass
+from types import FunctionType, MemberDescriptorType
+from typing import Any, TypeVar, cast
+
+__all__: list[str] = []
+
+C = TypeVar("C", bound=type)
+
+
+class OperationType(type):
+    """Makes each class that derives from `Operation` a slotted, frozen dataclass."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
+    ) -> OperationType:
+        """Make the class, and make it again with slots, unless this is that second time."""
+        cls = super().__new__(mcls, name, bases, namespace, **kwargs)
+        if not any(isinstance(base, OperationType) for base in bases):
+            return cls  # the root of them
+        if "__dataclass_fields__" in namespace:
+            return cls
+        return _frozen(cls)
+
+
+def _frozen(cls: C) -> C:
+    has_own = "__init__" in cls.__dict__
+    made: Any = dataclass(frozen=True, eq=False, slots="__slots__" not in cls.__dict__)(cls)
+    if made is not cls:
+        _rebind_class_cells(cls, made)
+    if not has_own and _is_plain(made):
+        made.__init__ = _constructor(made)
+    return cast(C, made)
+
+
+def _rebind_class_cells(old: type, new: type) -> None:
+    """Let `super()` and `__class__` in the methods mean the class with slots."""
+    for value in new.__dict__.values():
+        function = getattr(value, "__func__", value)
+        for cell in getattr(function, "__closure__", None) or ():
+            if cell.cell_contents is old:
+                cell.cell_contents = new
+
+
+def _is_plain(cls: type) -> bool:
+    """Whether all that its constructor does is to set slots from positional parameters."""
+    fields = dataclasses.fields(cast(Any, cls))
+    parameters = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    return (
+        not hasattr(cls, "__post_init__")
+        and parameters == [field.name for field in fields]
+        and all(map(_is_plain_field, fields))
+        and all(isinstance(getattr(cls, name), MemberDescriptorType) for name in parameters)
+    )
+
+
+def _is_plain_field(field: Field[Any]) -> bool:
+    return field.default_factory is MISSING and not field.kw_only
+
+
+def _constructor(cls: type) -> FunctionType:
+    """A constructor with the signature of the generated one."""
+    generated = cast(FunctionType, cls.__init__)  # type: ignore[misc]
+    names = [field.name for field in dataclasses.fields(cast(Any, cls))]
+    setters = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
+    body = [f"    _set_{name}(self, {name})" for name in names] or ["    pass"]
+    lines = [f"def __init__({', '.join(['self', *names])}):", *body]
+    exec("\n".join(lines), setters)
+    made = cast(FunctionType, setters["__init__"])
+    made.__defaults__ = generated.__defaults__
+    made.__annotations__ = generated.__annotations__
+    made.__qualname__ = generated.__qualname__
+    return made
