@@ -1,4 +1,4 @@
-"""Operation classes: frozen dataclasses with slots, whose quick constructor is the generated one."""
+"""Operation classes: frozen dataclasses with slots and a quick constructor."""
 
 from __future__ import annotations
 
