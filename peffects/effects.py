@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from types import GeneratorType
 from typing import (
     TYPE_CHECKING,
@@ -209,6 +208,7 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
     _clause: ClassVar[str]
     _never: ClassVar[bool]
     _plain: ClassVar[type[Operation[Any, Any]]]
+    _fields: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -253,7 +253,7 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
         return _make_operation, (self._plain, self._effect, self._values())
 
     def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, f.name) for f in fields(cast(Any, self)))
+        return tuple([getattr(self, name) for name in self._fields])
 
 
 def operation_name(operation: Operation[Any, Any]) -> str:
@@ -327,9 +327,20 @@ class Call(Computation):
         self.args = args
         self.kwargs = kwargs
 
+    if not TYPE_CHECKING:
+
+        def __iter__(self):
+            # As in `Computation`, with the tag known.
+            answer = yield CALL, self
+            if answer is None:
+                self._misused("a loop, an unpacking or a call iterates over")
+            return None if answer is NONE else answer
+
     def restart(self, _: object) -> Generator[Any, Any, Any]:
         """Start the call again, for a frame that has to be rebuilt."""
-        return self.function(*self.args, **self.kwargs)
+        if self.kwargs:
+            return self.function(*self.args, **self.kwargs)
+        return self.function(*self.args)
 
     def __reduce__(self) -> tuple[object, ...]:
         wrapper = _importable(self.function)

@@ -25,8 +25,9 @@ __all__: list[str] = []
 
 Gen: TypeAlias = Generator[Any, Any, Any]
 Evidence: TypeAlias = "dict[type[Effect], HandlerMarker]"
-Answers: TypeAlias = "dict[type[Any], tuple[Callable[..., Any], HandlerMarker]]"
-"""For operation classes that were performed before: the answering clause and its handler."""
+Answers: TypeAlias = "dict[type[Any], tuple[Callable[..., Any], HandlerMarker] | None]"
+"""For operation classes that were performed before: the answering clause, if it is one, and its
+handler."""
 
 Log: TypeAlias = "tuple[Any, Any]"
 """What a frame did, newest last: `(None, call)`, then alternately an item and its answer."""
@@ -36,15 +37,26 @@ class LoggedFrame:
     """A suspended frame that several worlds may return into.
 
     The first one takes the live generator out of `live` (an atomic pop); later ones rebuild it from
-    the log, whose last entry is the item that the frame waits for.
+    the log, whose last entry is the item that the frame waits for.  `script` is the log made ready
+    for that, and `unguarded` says that neither it nor a frame below has something to unwind, each
+    once it is known.
     """
 
-    __slots__ = ("below", "live", "log")
+    __slots__ = ("below", "live", "log", "script", "unguarded")
 
     def __init__(self, gen: Gen | None, log: Log, below: Frames) -> None:
         self.live = [] if gen is None else [gen]
         self.log = log
         self.below = below
+        self.script: Any = None
+        self.unguarded = False
+
+    def take(self) -> Gen | None:
+        """The live generator, for the first world that returns here."""
+        try:
+            return self.live.pop() if self.live else None
+        except IndexError:  # another thread was quicker
+            return None
 
 
 class ClauseEnd:
@@ -109,27 +121,48 @@ NOTHING: Evidence = {}
 
 
 class HandlerMarker(Marker):
-    """An installed handler."""
+    """An installed handler.
 
-    __slots__ = ("clauses", "handler", "site")
+    `spares` is where the marker goes when it has ended, for the next world of its segment; it is
+    forgotten when something that may outlive the world refers to the marker.
+    """
+
+    __slots__ = ("clauses", "handler", "site", "spares")
 
     def __init__(self, handler: Handler[Any, Any], site: Site | SrcInfo) -> None:
         self.handler = handler
         self.clauses: dict[str, Clause] = handler._clauses
         self.site = site
+        self.spares: list[Spare] | None = None
 
     def relink(self, below: Marker) -> None:
-        self.evidence = {**below.evidence, **dict.fromkeys(self.handler._handled, self)}
+        self.evidence = evidence = below.evidence.copy()
+        for effect in self.handler._handled:
+            evidence[effect] = self
         self.answers = {}
         self.logging = below.logging or self.handler._has_multi
 
     def ended(self) -> None:
         """Break the cycles from what holds above the marker to the marker itself."""
+        spares = self.spares
+        if spares is not None:
+            assert self.below is not None, "invariant: a handler marker is never the bottom"
+            self.frames = self.spares = None
+            spares.append((self, self.evidence, self.answers, self.below.evidence))
         self.evidence = NOTHING
         self.answers = {}
 
+    def kept(self) -> None:
+        """It stands in a captured segment, for twins, which find what holds above them anew."""
+        self.spares = None
+        self.ended()
+
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
         return HandlerMarker(self.handler._fork(), self.site)
+
+
+Spare: TypeAlias = tuple[HandlerMarker, Evidence, Answers, Evidence]
+"""A marker that has ended, what held above it, and the evidence that it was built on."""
 
 
 class OutsideMarker(Marker):
@@ -143,6 +176,7 @@ class OutsideMarker(Marker):
     def __init__(self, owner: HandlerMarker, handler: Handler[Any, Any]) -> None:
         self.owner = owner
         self.handler = handler
+        owner.spares = None
 
     def adopt(self) -> None:
         """The clause goes on in this world: install its `self` with the state of this world."""
@@ -255,15 +289,44 @@ def markers_down_to(mark: Marker, bottom: Marker) -> list[Marker]:
     return found
 
 
+_NO_SPARE: tuple[None, Evidence, Answers, Evidence] = None, NOTHING, {}, NOTHING
+
+
 class Segment:
     """A captured piece of the stack: from the frames on top down to the marker `owner`."""
 
-    __slots__ = ("frames", "mark", "owner")
+    __slots__ = ("frames", "mark", "owner", "spares")
 
     def __init__(self, frames: Frames, mark: Marker, owner: HandlerMarker) -> None:
         self.frames = frames
         self.mark = mark
         self.owner = owner
+        self.spares: list[Spare] = []
+
+    def place_world(self, handler: Handler[Any, Any], frames: Frames, below: Marker) -> Marker:
+        """Put a twin on top of `frames` and `below`, its handler replaced; gives its top."""
+        if self.mark is not self.owner:
+            return self.twin().place_back(handler, frames, below)
+        marker = self._spare(below)
+        if marker is None:
+            marker = HandlerMarker(handler, self.owner.site)
+            marker.placed(frames, below)
+        else:
+            marker.handler = handler
+            marker.frames = frames
+        marker.spares = self.spares
+        return marker
+
+    def _spare(self, below: Marker) -> HandlerMarker | None:
+        """The marker of a world that has ended, if it stood on `below`; with its evidence."""
+        try:
+            marker, evidence, answers, base = self.spares.pop() if self.spares else _NO_SPARE
+        except IndexError:  # another thread was quicker
+            return None
+        if marker is None or marker.below is not below or base is not below.evidence:
+            return None
+        marker.evidence, marker.answers = evidence, answers
+        return marker
 
     def place_back(self, handler: Handler[Any, Any], frames: Frames, below: Marker) -> Marker:
         """Put the segment on top of `frames` and `below`, its handler replaced; gives its top."""
@@ -284,7 +347,7 @@ class Segment:
         """It only serves to make twins, which find evidence anew: break the cycles through it."""
         for mark in markers_down_to(self.mark, self.owner):
             if isinstance(mark, HandlerMarker):
-                mark.ended()
+                mark.kept()
 
     def place(self) -> SrcInfo:
         """The user's line at which the top frame is suspended, if it is still there."""
@@ -308,11 +371,6 @@ class Segment:
         """A copy for another world: own markers and handler states, the same frames."""
         below, owner = self.owner.below, self.owner
         assert below is not None, "invariant: a handler marker is never the bottom"
-        # The handler of the owner is replaced when the segment is placed back: it needs no fork.
-        if self.mark is owner:
-            copy = HandlerMarker(owner.handler, owner.site)
-            copy.placed(owner.frames, below)
-            return Segment(self.frames, copy, copy)
         twins: dict[Marker, Marker] = {}
         for mark in reversed(markers_down_to(self.mark, self.owner)):
             twins[mark] = below = mark.twin(twins).placed(mark.frames, below)

@@ -8,7 +8,7 @@ outside its handler.  The machine is given a loop runner and knows no executor. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import GeneratorType, TracebackType
 from typing import Any, Final
@@ -28,6 +28,7 @@ from peffects.effects import (
     SHARE,
     Call,
     Computation,
+    Once,
     Operation,
     Share,
     Tag,
@@ -46,7 +47,8 @@ from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
 from peffects.refusals import no_traverse, refuse_bare, running_elsewhere, unhandled, unlogged
 from peffects.replay import AnswerStart, ClauseStart, Raised
-from peffects.resumption import Resume
+from peffects.resumption import Drop, Resume
+from peffects.scopes import Scope
 from peffects.stack import Stack
 
 __all__ = ["Machine"]
@@ -102,7 +104,7 @@ class Machine(Stack):
     def run_from(self, gen: Gen, yielded: Any) -> Any:
         """Run a generator that was started already, and yielded this, to its end."""
         self.gen = gen
-        if type(yielded) is tuple and len(yielded) == 2:
+        if type(yielded) is tuple and len(yielded) == 2 and type(yielded[0]) is Tag:
             self._event(*yielded)
         else:
             self._event(_BARE, yielded)
@@ -138,21 +140,25 @@ class Machine(Stack):
         """Run until the top has its value or a failure."""
         while not self.done:
             tag, item = self._fast()
-            if not self.done:
-                self._event(tag, item)
+            try:
+                if not self.done:
+                    _steps[tag](self, item)
+                continue
+            except BaseException as error:
+                failure = error
+            self._failed(item, failure)
 
     def _event(self, tag: Tag, item: Any) -> None:
-        """Do what `_fast` left to do; a failure goes to whoever is on top then."""
+        """Do what `_fast` left to do."""
         try:
-            if tag is _RETURNED:
-                self._return(item)
-            elif tag is _RAISED:
-                self._deliver(item)
-            else:
-                self._step(tag, item)
+            _steps[tag](self, item)
             return
         except BaseException as error:
             failure = error
+        self._failed(item, failure)
+
+    def _failed(self, item: Any, failure: BaseException) -> None:
+        """What `item` asked for has failed: that goes to whoever is on top now."""
         if self.gen is not None and self.log is not None:
             self.log = ((self.log, item), Raised(failure))
         self._fail(failure)
@@ -199,8 +205,7 @@ class Machine(Stack):
                     sent, thrown = stop.value, None
                     if frames.__class__ is tuple:
                         gen, frames = frames
-                        if sent is None:
-                            sent = NONE
+                        sent = NONE if sent is None else sent
                         continue
                     self.gen, self.log, self.frames = None, None, frames
                     if frames is None and self.mark is TOP:
@@ -228,10 +233,8 @@ class Machine(Stack):
                             log = ((log, item), fingerprinted(sent) if self.debug else sent)
                         continue
                 elif tag is CALL:
-                    if item.kwargs:
-                        callee = item.function(*item.args, **item.kwargs)
-                    else:
-                        callee = item.function(*item.args)
+                    call, args = item.function, item.args
+                    callee = call(*args, **item.kwargs) if item.kwargs else call(*args)
                     if log is None:
                         frames = (gen, frames)
                     else:
@@ -264,36 +267,33 @@ class Machine(Stack):
         """The answering clause for `op` with its marker, if it has one; remembered."""
         owner = evidence.get(op._effect)
         clause = None if owner is None else owner.clauses.get(op._clause)
-        if owner is None or clause is None or clause.kind != ANSWER:
+        if owner is None or clause is None:
             return None
-        answer = self.mark.answers[type(op)] = clause.function, owner
-        return answer
+        answers = self.mark.answers
+        answers[type(op)] = (clause.function, owner) if clause.kind == ANSWER else None
+        return answers[type(op)]
 
-    def _step(self, tag: Tag, item: Any) -> None:
-        if tag is PERFORM:
-            self._perform(item)
-        elif tag is CALL or tag is HANDLE:
-            if self.gen is not None:
-                self._suspend(item)
-            self._enter(item)
-        elif tag is LOOP:
-            self._loop(item)
-        elif tag is RESUME:
-            self._resume(item)
-        elif tag is DROP:
-            if item.resumption._fresh:
-                self._suspend(item)
-                self._drop(item.resumption, None, None)
-            else:
-                self._answer(item, None)
-        elif tag is ONCE:
-            self._answer(item, item.thunk())
-        elif tag is SHARE:
-            self._share(item)
-        elif tag is SCOPE:
-            self._answer(item, item.act(self.mark))
+    def _bare(self, yielded: Any) -> None:
+        refuse_bare(self.gen, yielded)
+
+    def _nest(self, item: Computation) -> None:
+        """Start a call, or what stands under a handler or a mask."""
+        if self.gen is not None:
+            self._suspend(item)
+        self._enter(item)
+
+    def _dropped(self, item: Drop) -> None:
+        if item.resumption._fresh:
+            self._suspend(item)
+            self._drop(item.resumption, None, None)
         else:
-            refuse_bare(self.gen, item if tag is _BARE else (tag, item))
+            self._answer(item, None)
+
+    def _call_once(self, item: Once) -> None:
+        self._answer(item, item.thunk())
+
+    def _scoped(self, item: Scope) -> None:
+        self._answer(item, item.act(self.mark))
 
     def _share(self, item: Share) -> None:
         if self.resources is None:
@@ -306,6 +306,9 @@ class Machine(Stack):
         clause = owner.clauses.get(op._clause) if owner is not None else None
         if owner is None or clause is None:
             raise unhandled(op, owner, self.mark, self._here())
+        if clause.kind == FINAL and not clause.is_generator:
+            self._leave(owner, clause.function, op)
+            return
         handler = owner.handler
         if clause.kind == ANSWER_GENERATOR:
             self._suspend(op)
@@ -313,9 +316,6 @@ class Machine(Stack):
             self.frames = None
             again = AnswerStart(clause.function, handler, op) if self.mark.logging else None
             self._begin(clause.function(handler, op), again)
-            return
-        if clause.kind == FINAL and not clause.is_generator:
-            self._leave(owner, clause.function, op)
             return
         k = self._capture(owner, op, clause.kind == MULTI)
         k._final = clause.kind == FINAL
@@ -329,12 +329,12 @@ class Machine(Stack):
         self._return(value)
 
     def _resume(self, item: Resume) -> None:
-        k = item.resumption
-        value = item.value
-        if isinstance(k._item, ParFor) and item.error is None:
-            value = k._item.collect(k._item.checked(value, self._here))
-        if self.mark.logging and k._segment is not None and not k._segment.mark.logging:
+        k, value = item.resumption, item.value
+        captured = k._segment
+        if self.mark.logging and captured is not None and not captured.mark.logging:
             raise unlogged(k._what, self._here())
+        if item.error is None and isinstance(k._item, ParFor):
+            value = k._item.collect(k._item.checked(value, self._here))
         segment = k._take(self._here, self)
         if not k._multi:
             gen: Any = self.gen
@@ -367,6 +367,22 @@ class Machine(Stack):
         arguments = (node.n, loop, k)
         root = ClauseStart(traverse, handler, arguments) if self.mark.logging else None
         self._begin(traverse(handler, *arguments), root)
+
+
+_steps: dict[Tag, Callable[[Machine, Any], None]] = {
+    _RETURNED: Machine._return,
+    _RAISED: Machine._deliver,
+    _BARE: Machine._bare,
+    PERFORM: Machine._perform,
+    CALL: Machine._nest,
+    HANDLE: Machine._nest,
+    LOOP: Machine._loop,
+    RESUME: Machine._resume,
+    DROP: Machine._dropped,
+    ONCE: Machine._call_once,
+    SHARE: Machine._share,
+    SCOPE: Machine._scoped,
+}
 
 
 class Iteration:

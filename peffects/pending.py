@@ -59,16 +59,8 @@ def nothing_to_unwind(gen: object, frames: Frames, mark: Marker, owner: HandlerM
     if may_have_to_unwind(gen):
         return False
     while True:
-        while frames is not None:
-            if isinstance(frames, tuple):
-                gen, frames = frames
-            elif isinstance(frames, LoggedFrame):
-                live = frames.live[:]
-                gen, frames = live[0] if live else None, frames.below
-            else:
-                return False  # a clause that holds a resumption
-            if may_have_to_unwind(gen):
-                return False
+        if not _all_unguarded(frames):
+            return False
         if mark is owner:
             return True
         if isinstance(mark, UnwindMarker):
@@ -76,3 +68,27 @@ def nothing_to_unwind(gen: object, frames: Frames, mark: Marker, owner: HandlerM
         below = mark.below
         assert below is not None, "invariant: the owner is on the stack"
         frames, mark = mark.frames, below
+
+
+def _all_unguarded(frames: Frames) -> bool:
+    """Whether no frame of a segment has to unwind; logged ones remember it, for all worlds."""
+    seen: list[LoggedFrame] = []
+    while frames is not None:
+        if isinstance(frames, LoggedFrame):
+            if frames.unguarded:
+                break
+            live = frames.live[:]
+            if live and may_have_to_unwind(live[0]):
+                return False
+            seen.append(frames)
+            frames = frames.below
+        elif isinstance(frames, tuple):
+            gen, frames = frames
+            seen.clear()  # it goes on in one world only
+            if may_have_to_unwind(gen):
+                return False
+        else:
+            return False  # a clause that holds a resumption
+    for frame in seen:
+        frame.unguarded = True
+    return True

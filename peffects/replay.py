@@ -10,7 +10,8 @@ from __future__ import annotations
 import dis
 import enum
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from operator import attrgetter
 from types import GeneratorType
 from typing import Any
 
@@ -18,7 +19,7 @@ from peffects.awaiting import Await
 from peffects.debugging import Fingerprinted
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
-from peffects.frames import Gen, Log, Marker, OutsideMarker
+from peffects.frames import Gen, Log, LoggedFrame, Marker, OutsideMarker
 from peffects.handling import Handled, Handler
 from peffects.loops import Loop
 from peffects.places import suspended_place
@@ -83,43 +84,83 @@ class ClauseStart:
         return gen
 
 
-def rebuild(log: Log, mark: Marker) -> Gen:
-    """A generator that stands where the frame with this log stood."""
-    entries = entries_of(log)
-    root = entries[0]
-    if isinstance(root, GeneratorType):
-        raise NotReplayable(
-            f"`{root.__name__}` has to run again for a further world, but it is a bare generator"
-            " object.",
-            at=of_code(root.gi_code),
-            fix="Decorate its function with @effectful, and pass the call.",
-        )
+class Script:
+    """A log made ready for running its frame again.
+
+    A step is: the answer to send, the item that the frame asks for then, how to see quickly that
+    a new item is the same (its plain parts, and what they have to be), and what is to be done with
+    the new item, which nobody performs.
+    """
+
+    __slots__ = ("root", "steps")
+
+    def __init__(self, log: Log) -> None:
+        self.root, *rest = entries_of(log)
+        if isinstance(self.root, GeneratorType):
+            raise NotReplayable(
+                f"`{self.root.__name__}` has to run again for a further world, but it is a bare"
+                " generator object.",
+                at=of_code(self.root.gi_code),
+                fix="Decorate its function with @effectful, and pass the call.",
+            )
+        answers = [None, *rest[1::2]]
+        items = rest[::2]
+        self.steps = [
+            (answer, item, *_plain_parts(item), _settling(item))
+            for answer, item in zip(answers, items, strict=True)
+        ]
+
+
+def rebuild(frame: LoggedFrame, mark: Marker) -> Gen:
+    """A generator that stands where the frame stood."""
+    script = frame.script
+    if script is None:
+        script = frame.script = Script(frame.log)
+    root = script.root
     gen: Gen = root.restart(mark)
-    answer: Any = None
-    for position in range(1, len(entries), 2):
-        expected = entries[position]
+    before: Any = None
+    for answer, item, parts_of, parts, settle in script.steps:
+        if answer.__class__ is Fingerprinted:
+            answer = answer.unchanged(before, functools.partial(suspended_place, gen))
         try:
-            raised = answer.__class__ is Raised
-            yielded = gen.throw(answer.error) if raised else gen.send(answer)
+            yielded = gen.throw(answer.error) if answer.__class__ is Raised else gen.send(answer)
         except StopIteration as stop:
-            raise _divergence(root, expected, f"it returned {stop.value!r}") from None
+            raise _divergence(root, item, f"it returned {stop.value!r}") from None
         except BaseException as error:
             if _enters(error):
                 raise not_replayable_resource(error) from error
-            raise _divergence(root, expected, f"it raised {error!r}") from error
-        found = yielded[1] if type(yielded) is tuple else yielded
-        if found is not expected:
-            if not _same(found, expected):
-                raise _divergence(gen, expected, repr(found))
-            if isinstance(found, Resume | Drop):
-                _mark_used(found.resumption)
-            elif isinstance(found, Await):
-                found.forget()
-        if position + 1 < len(entries):
-            answer = entries[position + 1]
-            if answer.__class__ is Fingerprinted:
-                answer = answer.unchanged(expected, functools.partial(suspended_place, gen))
+            raise _divergence(root, item, f"it raised {error!r}") from error
+        found = yielded[1] if yielded.__class__ is tuple else yielded
+        if found is not item:
+            try:
+                quickly = found.__class__ is item.__class__ and parts_of(found) == parts
+            except (TypeError, ValueError):  # parts that are no longer plain
+                quickly = False
+            if not quickly and not _same(found, item):
+                raise _divergence(gen, item, repr(found))
+            if settle is not None:
+                settle(found)
+        before = item
     return gen
+
+
+def _plain_parts(item: Any) -> tuple[Callable[[Any], Any], Any]:
+    """How to get the plain parts of an item, and what they are; never equal where more counts."""
+    if isinstance(item, Operation):
+        fields = type(item)._fields
+        names = [name for name in fields if isinstance(getattr(item, name), _PLAIN)]
+    elif isinstance(item, Call) and all(isinstance(a, _PLAIN) for a in item.args):
+        names = ["function", "args"]
+    else:
+        return id, None
+    parts_of = attrgetter(*names or ["__class__"])
+    return parts_of, parts_of(item)
+
+
+def _settling(item: Any) -> Callable[[Any], None] | None:
+    if isinstance(item, Resume | Drop):
+        return _mark_used
+    return Await.forget if isinstance(item, Await) else None
 
 
 def _enters(error: BaseException) -> bool:
@@ -152,7 +193,8 @@ def entries_of(log: Log) -> list[Any]:
     return entries
 
 
-def _mark_used(k: Resumption[Any, Any]) -> None:
+def _mark_used(item: Resume | Drop) -> None:
+    k = item.resumption
     k._fresh = False
     if not k._multi:
         k._token.clear()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from peffects.effects import DROP, RESUME, Computation, Eff, Operation, operation_name
+from peffects.effects import DROP, NONE, RESUME, Computation, Eff, Operation, operation_name
 from peffects.errors import (
     PeffectsError,
     ResumedConcurrently,
@@ -109,9 +109,8 @@ class Resumption(Generic[V, R]):
         self._fresh = False
         segment = self._segment
         assert segment is not None, "invariant: only a taken token empties a resumption"
-        if segment.mark.logging:
-            return segment.twin()
-        self._segment = None
+        if not segment.mark.logging:
+            self._segment = None
         return segment
 
     def _spent(self, user: SrcInfo) -> PeffectsError:
@@ -165,6 +164,15 @@ class Resume(Computation):
         self.resumption = resumption
         self.value = value
         self.error = error
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self):
+            # As in `Computation`, with the tag known: worlds are resumed often.
+            answer = yield RESUME, self
+            if answer is None:
+                self._misused("a loop, an unpacking or a call iterates over")
+            return None if answer is NONE else answer
 
     def __repr__(self) -> str:
         given = self.value if self.error is None else self.error

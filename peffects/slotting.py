@@ -39,6 +39,7 @@ def _frozen(cls: C) -> C:
     made: Any = dataclass(frozen=True, eq=False, slots="__slots__" not in cls.__dict__)(cls)
     if made is not cls:
         _rebind_class_cells(cls, made)
+    made._fields = tuple(field.name for field in dataclasses.fields(made))
     if not has_own and _is_plain(made):
         made.__init__ = _constructor(made)
     return cast(C, made)
@@ -53,13 +54,13 @@ def _rebind_class_cells(old: type, new: type) -> None:
                 cell.cell_contents = new
 
 
-def _is_plain(cls: type) -> bool:
+def _is_plain(cls: Any) -> bool:
     """Whether all that its constructor does is to set slots from positional parameters."""
-    fields = dataclasses.fields(cast(Any, cls))
-    parameters = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    fields = dataclasses.fields(cls)
+    parameters = list(inspect.signature(cls.__init__).parameters)[1:]
     return (
         not hasattr(cls, "__post_init__")
-        and parameters == [field.name for field in fields]
+        and parameters == list(cls._fields)
         and all(map(_is_plain_field, fields))
         and all(isinstance(getattr(cls, name), MemberDescriptorType) for name in parameters)
     )
@@ -69,10 +70,9 @@ def _is_plain_field(field: Field[Any]) -> bool:
     return field.default_factory is MISSING and not field.kw_only
 
 
-def _constructor(cls: type) -> FunctionType:
+def _constructor(cls: Any) -> FunctionType:
     """A constructor with the signature of the generated one."""
-    generated = cast(FunctionType, cls.__init__)  # type: ignore[misc]
-    names = [field.name for field in dataclasses.fields(cast(Any, cls))]
+    generated, names = cls.__init__, cls._fields
     setters = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
     body = [f"    _set_{name}(self, {name})" for name in names] or ["    pass"]
     lines = [f"def __init__({', '.join(['self', *names])}):", *body]

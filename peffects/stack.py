@@ -101,13 +101,11 @@ class Stack:
             return True
         if isinstance(frames, LoggedFrame):
             self.frames = frames.below
-            try:
-                self.gen = frames.live.pop()
-            except IndexError:
-                self.gen = rebuild(frames.log, self.mark)
-            else:
-                if isinstance(self.mark, OutsideMarker) and frames.below is None:
-                    self.mark.adopt()
+            self.gen = frames.take()
+            if self.gen is None:
+                self.gen = rebuild(frames, self.mark)
+            elif isinstance(self.mark, OutsideMarker) and frames.below is None:
+                self.mark.adopt()
             self.log = (frames.log, fingerprinted(answer) if self.debug else answer)
             return True
         return False
@@ -131,8 +129,8 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
-                mark.ended()
                 handler, ret = mark.handler, mark.handler._ret
+                mark.ended()
                 if ret is not None:
                     if handler._ret_is_generator:
                         call = Call(ret, (handler, value), {})
@@ -162,9 +160,10 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
+                handler = mark.handler
                 mark.ended()
-                if isinstance(error, mark.handler._catches) and may_catch(error):
-                    self._return(mark.handler._raised(error))
+                if isinstance(error, handler._catches) and may_catch(error):
+                    self._return(handler._raised(error))
                     return
             elif isinstance(mark, UnwindMarker) and error is mark.unwind:
                 if mark.error is None:
@@ -224,8 +223,11 @@ class Stack:
         return k
 
     def _place(self, segment: Segment, handler: Handler[Any, Any]) -> None:
-        """Put a captured segment on top of the stack."""
-        self.mark = segment.place_back(handler, self.frames, self.mark)
+        """Put a captured segment, or a world of one that is kept, on top of the stack."""
+        if segment.mark.logging:
+            self.mark = segment.place_world(handler, self.frames, self.mark)
+        else:
+            self.mark = segment.place_back(handler, self.frames, self.mark)
         self.frames = segment.frames
 
     def _end_clause(self, end: ClauseEnd, value: Any, error: BaseException | None) -> bool:

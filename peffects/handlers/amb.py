@@ -78,17 +78,22 @@ class Fail(Operation[Amb, Never]):
     """This world has no result."""
 
 
+_FAIL: Any = Fail()
+
+
 def amb(options: Iterable[T], weights: Iterable[Weight] | None = None) -> Eff[Amb, T]:
     """One of the options: the rest runs once for each.
 
     `weights` are their probabilities for `weighted_worlds`; other handlers leave them aside.
     """
+    if weights is None:
+        return AmbOp(tuple(options))
     return _choose(AmbOp, options, weights)
 
 
 def fail() -> Eff[Amb, Never]:
     """End this world without a result."""
-    return Fail()
+    return _FAIL  # type: ignore[no-any-return]
 
 
 def guard(condition: bool) -> Eff[Amb, None]:
