@@ -12,6 +12,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from peffects import random
     from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
     from peffects.ad.check_grads import check_grads
     from peffects.awaiting import Async, await_
@@ -154,6 +155,7 @@ if TYPE_CHECKING:
         unchecked,
         where,
     )
+    from peffects.staging.sorting import argsort, median, quantile, searchsorted, sort
     from peffects.staging.types import Array
 
 __version__ = "0.1.0"
@@ -202,6 +204,7 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argsort",
     "await_",
     "bit_count",
     "cbrt",
@@ -265,6 +268,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "min",
     "minimum",
     "modf",
@@ -276,12 +280,15 @@ __all__ = [
     "pfor",
     "pickled",
     "prod",
+    "quantile",
     "radians",
     "ragged",
+    "random",
     "rint",
     "run",
     "run_async",
     "scan",
+    "searchsorted",
     "set_threads",
     "sign",
     "signbit",
@@ -289,6 +296,7 @@ __all__ = [
     "sinc",
     "sinh",
     "softplus",
+    "sort",
     "spacing",
     "sqrt",
     "stop_gradient",
@@ -488,11 +496,23 @@ _HOMES = {
         "where",
     ),
     "staging.types": ("Array",),
+    "staging.sorting": (
+        "argsort",
+        "median",
+        "quantile",
+        "searchsorted",
+        "sort",
+    ),
 }
+
+
+_MODULES = ("random",)
 
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home, the first time that it is used."""
+    if name in _MODULES:
+        return _importlib.import_module(f"peffects.{name}")
     for home, names in _HOMES.items():
         if name in names:
             if home.startswith("staging."):  # outside a kernel, a loop operation is one of its own

@@ -54,6 +54,7 @@ for _op, _function in [
     (p.IS_FINITE, "math.isfinite"), (p.IS_NAN, "math.isnan"),
     (p.RINT, "rint"), (p.FMOD, "fmod"), (p.NEXTAFTER, "math.nextafter"),
     (p.BIT_COUNT, "bit_count"), (p.TO_BITS, "word_of"), (p.OF_BITS, "float_of"),
+    (p.THREEFRY, "threefry"), (p.LOG_UNIT, "log_unit"), (p.COS_TURN, "cos_turn"),
 ]:  # fmt: skip
     _call(_op, _function)
 

@@ -21,6 +21,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
         "frame_get", "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul",
         "store", "tick",
     ),
+    "peffects.codegen.random_numbers": ("cos_turn", "log_unit", "threefry"),
     "peffects.codegen.vector_math": ("cbrt", "exp", "log"),
     "math": ("inf", "nan"),
 }  # fmt: skip

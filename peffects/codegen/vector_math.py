@@ -11,108 +11,27 @@ Imports numba: only generated source imports this module.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
+
+from peffects.codegen.emitted import Emitted, bits_of
 
 __all__ = ["cbrt", "exp", "log"]
 
-_F64, _I64 = ir.DoubleType(), ir.IntType(64)
+_F64 = ir.DoubleType()
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """The sum is ln 2; the first has 33 bits, so that its product with an exponent is exact."""
 _SHIFT = 1.5 * 2.0**52
 """Adding it rounds a double to an integer, which then stands in its low bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """A double, or an i64, with operators that append instructions."""
-
-    builder: ir.IRBuilder
-    value: ir.Value
-
-    def _other(self, other: _Value | float) -> ir.Value:
-        return other.value if isinstance(other, _Value) else self.value.type(other)
-
-    def _made(self, value: ir.Value) -> _Value:
-        return _Value(self.builder, value)
-
-    def __add__(self, other: _Value | float) -> _Value:
-        return self._made(self.builder.fadd(self.value, self._other(other)))
-
-    def __sub__(self, other: _Value | float) -> _Value:
-        return self._made(self.builder.fsub(self.value, self._other(other)))
-
-    def __mul__(self, other: _Value | float) -> _Value:
-        return self._made(self.builder.fmul(self.value, self._other(other)))
-
-    def __truediv__(self, other: _Value | float) -> _Value:
-        return self._made(self.builder.fdiv(self.value, self._other(other)))
-
-    def times_plus(self, factor: _Value | float, term: _Value | float) -> _Value:
-        """`self * factor + term`, in one instruction where the machine has it."""
-        kind = ir.FunctionType(_F64, [_F64] * 3)
-        fused = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.fmuladd.f64")
-        args = [self.value, self._other(factor), self._other(term)]
-        return self._made(self.builder.call(fused, args))
-
-    def where(self, test: str, bound: _Value | float, chosen: _Value | float) -> _Value:
-        """`chosen` where `self test bound` holds, else `self`; a NaN stays."""
-        condition = self.builder.fcmp_ordered(test, self.value, self._other(bound))
-        return self._made(self.builder.select(condition, self._other(chosen), self.value))
-
-    def unless(self, x: _Value, test: str, bound: float, chosen: _Value | float) -> _Value:
-        """`chosen` where `x test bound` holds, else `self`."""
-        condition = self.builder.fcmp_ordered(test, x.value, x.value.type(bound))
-        return self._made(self.builder.select(condition, self._other(chosen), self.value))
-
-    def or_nan(self, x: _Value) -> _Value:
-        """`x` where that is a NaN, else `self`."""
-        condition = self.builder.fcmp_unordered("uno", x.value, x.value)
-        return self._made(self.builder.select(condition, x.value, self.value))
-
-    def bits(self) -> _Value:
-        """The i64 with the bits of a double."""
-        return self._made(self.builder.bitcast(self.value, _I64))
-
-    def from_bits(self) -> _Value:
-        """The double with the bits of an i64."""
-        return self._made(self.builder.bitcast(self.value, _F64))
-
-    def plus(self, other: _Value | int) -> _Value:
-        """The sum of two i64."""
-        return self._made(self.builder.add(self.value, self._other(other)))
-
-    def masked(self, mask: int) -> _Value:
-        """Some bits of an i64."""
-        return self._made(self.builder.and_(self.value, self.value.type(mask)))
-
-    def joined(self, other: _Value) -> _Value:
-        """The bits of two i64 together."""
-        return self._made(self.builder.or_(self.value, other.value))
-
-    def up(self, count: int) -> _Value:
-        """An i64 shifted left."""
-        return self._made(self.builder.shl(self.value, self.value.type(count)))
-
-    def down(self, count: int) -> _Value:
-        """An i64 shifted right, zeros coming in."""
-        return self._made(self.builder.lshr(self.value, self.value.type(count)))
-
-
-def _bits(x: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", x))[0])
-
-
-def _polynomial(x: _Value, coefficients: Sequence[float]) -> _Value:
+def _polynomial(x: Emitted, coefficients: Sequence[float]) -> Emitted:
     """`c[0] + c[1] x + ..` by Estrin's scheme, whose products do not wait for each other."""
-    terms: list[_Value | float] = list(coefficients)
+    terms: list[Emitted | float] = list(coefficients)
     power = x
     while len(terms) > 1:
         pairs = [
@@ -121,7 +40,7 @@ def _polynomial(x: _Value, coefficients: Sequence[float]) -> _Value:
         terms = [*pairs, *terms[2 * len(pairs) :]]
         power = power * power
     (result,) = terms
-    assert isinstance(result, _Value)
+    assert isinstance(result, Emitted)
     return result
 
 
@@ -131,7 +50,7 @@ def _polynomial(x: _Value, coefficients: Sequence[float]) -> _Value:
 # ones round, once and only in the last product.  `high` is exact: r alone would add its rounding.
 
 
-def _exp(x: _Value) -> _Value:
+def _exp(x: Emitted) -> Emitted:
     x = x.where("<", -750.0, -750.0).where(">", 710.0, 710.0)
     shifted = x.times_plus(1.0 / math.log(2.0), _SHIFT)
     n = shifted - _SHIFT
@@ -139,7 +58,7 @@ def _exp(x: _Value) -> _Value:
     r = high + low
     tail = _polynomial(r, [1.0 / math.factorial(k) for k in range(2, 14)])
     value = (r * r).times_plus(tail, low) + high + 1.0
-    whole = shifted.bits().plus(-_bits(_SHIFT))
+    whole = shifted.bits().plus(-bits_of(_SHIFT))
     first = whole.plus(2048).down(1).plus(-1024)
     second = whole.plus(_negated(first))
     for part in (first, second):
@@ -147,8 +66,8 @@ def _exp(x: _Value) -> _Value:
     return value
 
 
-def _negated(x: _Value) -> _Value:
-    return _Value(x.builder, x.builder.sub(x.value.type(0), x.value))
+def _negated(x: Emitted) -> Emitted:
+    return Emitted(x.builder, x.builder.sub(x.value.type(0), x.value))
 
 
 # --- log ----------------------------------------------------------------------------------------
@@ -164,11 +83,11 @@ _LOG_COEFFICIENTS = (
 _ROOT_HALF_BITS = 0x3FE6A09E << 32
 
 
-def _log(x: _Value) -> _Value:
+def _log(x: Emitted) -> Emitted:
     tiny = 2.0**-1022
     scaled = x.where("<", tiny, x * 2.0**54)  # denormal numbers are made normal
     moved = scaled.bits().plus((0x3FF << 52) - _ROOT_HALF_BITS)
-    k = moved.down(52).plus(_bits(2.0**52)).from_bits() - (2.0**52 + 1023.0)
+    k = moved.down(52).plus(bits_of(2.0**52)).from_bits() - (2.0**52 + 1023.0)
     k = k - (x * 0.0).unless(x, "<", tiny, 54.0)
     f = moved.masked((1 << 52) - 1).plus(_ROOT_HALF_BITS).from_bits() - 1.0
     s = f / (f + 2.0)
@@ -193,14 +112,14 @@ _THIRD_OF_BIAS = 715094163.0
 _SIGN = -(1 << 63)
 
 
-def _cbrt(x: _Value) -> _Value:
+def _cbrt(x: Emitted) -> Emitted:
     size = x.bits().masked((1 << 63) - 1).from_bits()
-    factor = _Value(x.builder, size.value.type(1.0))
+    factor = Emitted(x.builder, size.value.type(1.0))
     factor = factor.unless(size, "<", 2.0**-500, 2.0**100).unless(size, ">", 2.0**500, 2.0**-100)
     a = size * factor * factor * factor
-    word = a.bits().down(32).plus(_bits(2.0**52)).from_bits() - 2.0**52
+    word = a.bits().down(32).plus(bits_of(2.0**52)).from_bits() - 2.0**52
     third = word.times_plus(1.0 / 3.0, _THIRD_OF_BIAS) + _SHIFT
-    t = third.bits().plus(-_bits(_SHIFT)).up(32).from_bits()
+    t = third.bits().plus(-bits_of(_SHIFT)).up(32).from_bits()
     for _ in range(2):
         cube = t * t * t
         t = t * (cube.times_plus(0.25, a * 0.5) / cube.times_plus(0.5, a * 0.25))
@@ -215,15 +134,15 @@ def _cbrt(x: _Value) -> _Value:
 # --- what generated source calls ----------------------------------------------------------------
 
 
-def _vectorizable(function: Callable[[_Value], _Value], x: types.Type) -> Any:
+def _vectorizable(function: Callable[[Emitted], Emitted], x: types.Type) -> Any:
     """The signature and the code of a function of one float."""
     if not isinstance(x, types.Float):
         return None
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         if x.bitwidth == 64:
-            return function(_Value(builder, args[0])).value
-        wide = _Value(builder, builder.fpext(args[0], _F64))
+            return function(Emitted(builder, args[0])).value
+        wide = Emitted(builder, builder.fpext(args[0], _F64))
         return builder.fptrunc(function(wide).value, args[0].type)
 
     return x(x), codegen

@@ -393,12 +393,16 @@ linearize_rules.refuse(
     p.TRIGAMMA, why="the third derivative of the logarithm of gamma is no primitive"
 )
 linearize_rules.refuse(
+    p.LOG_UNIT, p.COS_TURN, why="its argument is a random number, which depends on nothing"
+)
+linearize_rules.refuse(
     p.OF_BITS, why="the bits of a float are integers, which have no tangent to pass on"
 )
 NO_TANGENT = "its result is not a float, so it has no tangent"
 linearize_rules.refuse(
     p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL, p.PACKED,
     p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT, p.BIT_COUNT, p.GCD, p.TO_BITS,
+    p.THREEFRY,
     *(op for scalar, op in p.CAST.items() if not scalar.is_float),
     why=NO_TANGENT,
 )  # fmt: skip

@@ -89,12 +89,14 @@ transpose_rules.refuse(
     p.COS, p.TAN, p.ARCSIN, p.ARCCOS, p.ARCTAN, p.ARCTAN2, p.SINH, p.COSH, p.TANH, p.ERF, p.LGAMMA,
     p.ELEMENTARY, p.FLOOR, p.CEIL, p.TRUNC, p.RINT, p.STOP_GRADIENT, p.EXP2, p.LOG2, p.LOG10,
     p.CBRT, p.HYPOT, p.ARCSINH, p.ARCCOSH, p.ARCTANH, p.ERFC, p.GAMMA, p.DIGAMMA, p.TRIGAMMA,
-    p.EXPIT, p.LOGADDEXP, p.FMOD, p.REMAINDER, p.NEXTAFTER, p.LDEXP, p.OF_BITS,
+    p.EXPIT, p.LOGADDEXP, p.FMOD, p.REMAINDER, p.NEXTAFTER, p.LDEXP, p.OF_BITS, p.LOG_UNIT,
+    p.COS_TURN,
     why=_NONLINEAR,
 )  # fmt: skip
 transpose_rules.refuse(
     p.IS_FINITE, p.IS_NAN, p.LT, p.LE, p.EQ, p.NE, p.AND, p.OR, p.NOT, p.ORDINAL, p.PACKED,
     p.BIT_AND, p.BIT_OR, p.BIT_XOR, p.SHIFT_LEFT, p.SHIFT_RIGHT, p.BIT_COUNT, p.GCD, p.TO_BITS,
+    p.THREEFRY,
     *(op for scalar, op in p.CAST.items() if not scalar.is_float),
     why=NO_TANGENT,
 )  # fmt: skip

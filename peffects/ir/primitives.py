@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from peffects import special
+from peffects import special, threefry
 from peffects.errors import InternalError
 from peffects.ir.syntax import BOOL, F32, F64, I64, SCALARS, Idx, Scalar, Type
 
@@ -131,6 +131,21 @@ def _place(name: str, args: Sequence[Type]) -> Scalar:
     return I64
 
 
+def _word(name: str, args: Sequence[Type]) -> Scalar:
+    """Keys of random numbers, and what is drawn from them."""
+    word = SCALARS["uint64"]
+    if any(arg != word for arg in args):
+        raise _mismatch(name, args)
+    return word
+
+
+def _double(name: str, args: Sequence[Type]) -> Scalar:
+    """What is exact for doubles only."""
+    if any(arg != F64 for arg in args):
+        raise _mismatch(name, args)
+    return F64
+
+
 def _ordinal(name: str, args: Sequence[Type]) -> Scalar:
     if not isinstance(args[0], Idx):
         raise _mismatch(name, args)
@@ -204,6 +219,10 @@ def _power(x: Value, y: Value) -> Value:
 
 def _bit_count(x: Value) -> Value:
     return x.dtype.type(abs(int(x)).bit_count())
+
+
+def _hash(key: Value, count: Value) -> Value:
+    return np.uint64(threefry.threefry_2x32(int(key), int(count)))
 
 
 def _reinterpreted(targets: dict[str, str]) -> Callable[[Value], Value]:
@@ -282,6 +301,10 @@ BIT_COUNT = _row("bit_count", 1, _integer, _bit_count)
 GCD = _row("gcd", 2, _integer, np.gcd, TRANSCENDENTAL)
 TO_BITS = _row("to_bits", 1, _bits, _reinterpreted({"float64": "uint64", "float32": "uint32"}))
 OF_BITS = _row("of_bits", 1, _of_bits, _reinterpreted({"uint64": "float64", "uint32": "float32"}))
+
+THREEFRY = _row("threefry", 2, _word, _hash, TRANSCENDENTAL)
+LOG_UNIT = _row("log_unit", 1, _double, _through_double(threefry.log_unit), TRANSCENDENTAL)
+COS_TURN = _row("cos_turn", 1, _double, _through_double(threefry.cos_turn), TRANSCENDENTAL)
 
 ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
 PACKED = _row("packed", 3, _place, lambda row, start, j: start + j)

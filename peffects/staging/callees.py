@@ -21,7 +21,7 @@ from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
-from peffects.staging import elementary, ops
+from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
@@ -140,6 +140,19 @@ def _reversed(value: object) -> object:
     return loop.reversed() if loop is not None else reversed(value)  # type: ignore[call-overload]
 
 
+def _sorted(value: object, **options: object) -> object:
+    """`sorted`; of a table the table in order."""
+    if not (is_symbolic(value) and is_table(value)):
+        return sorted(value, **options)  # type: ignore[call-overload]
+    if options:
+        raise KernelTypeError(
+            f"`sorted` of a table is given `{next(iter(options))}=`.",
+            at=here(),
+            fix="Sort the values themselves: `x[pe.argsort(key)[i]]` has x in the order of a key.",
+        )
+    return sorting.sort(value)
+
+
 def _enumerate(value: Any, start: Any = 0) -> object:
     _refuse_order("enumerate", (value,))
     loop = sequential(value) if is_symbolic(value) else None
@@ -193,6 +206,7 @@ BUILTINS: dict[object, Function] = {
     range: _range,
     reversed: _reversed,
     enumerate: _enumerate,
+    sorted: _sorted,
     zip: _zip,
     isinstance: _isinstance,
 }

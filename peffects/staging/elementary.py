@@ -80,8 +80,8 @@ def _apply(primitive: Primitive, *values: ScalarTracer) -> Any:
     return make(Operand(found.atom, found.type, found.weak and found.type == values[0].type))
 
 
-def _like(x: ScalarTracer, value: float) -> Any:
-    """A number of the type of `x`."""
+def literal_like(x: ScalarTracer, value: float) -> Any:
+    """A literal number of the type of `x`."""
     return make(Operand(lit_like(value, x.type), x.type, x.weak))
 
 
@@ -95,6 +95,11 @@ def is_float(x: Number) -> bool:
     return lift(x).type.is_float
 
 
+def word_of(x: ScalarTracer) -> Any:
+    """The bits of a float as an unsigned integer."""
+    return _apply(op.TO_BITS, x)
+
+
 # --- signs and parts -----------------------------------------------------------------------------
 
 
@@ -104,7 +109,7 @@ def signbit(x: Number) -> Any:
     if not is_float(x):
         return make(lift(x)) < 0
     (value,) = as_floats(x)
-    word = _apply(op.TO_BITS, value)
+    word = word_of(value)
     signed = SCALARS["int64" if value.type == F64 else "int32"]
     return _apply(CAST[signed], word) < 0
 
@@ -160,7 +165,7 @@ def frexp(x: Number) -> tuple[Any, Any]:
     (value,) = as_floats(x)
     wide = convert(value, F64)
     small = abs(wide) < _TINY  # subnormal numbers, and 0: they are made normal
-    word = _apply(op.TO_BITS, select(small, wide * 2.0**54, wide))
+    word = word_of(select(small, wide * 2.0**54, wide))
     field = convert((word >> 52) & 0x7FF, I64)
     plain = logical(op.AND, test(op.IS_FINITE, wide), wide != 0.0)
     exponent = select(plain, field - 1022 - select(small, 54, 0), 0)
@@ -356,7 +361,7 @@ def logaddexp2(x: Number, y: Number) -> Any:
 def softplus(x: Number) -> Any:
     """`log(1 + exp(x))` without overflow."""
     (x,) = as_floats(x)
-    return _apply(op.LOGADDEXP, x, _like(x, 0.0))
+    return _apply(op.LOGADDEXP, x, literal_like(x, 0.0))
 
 
 @pointwise
@@ -382,7 +387,7 @@ def sinc(x: Number) -> Any:
     y = x * math.pi
     z = y * y
     near = z < 0.1
-    series = _like(x, 0.0)
+    series = literal_like(x, 0.0)
     for k in range(8, -1, -1):
         series = series * z + (-1.0) ** k / math.factorial(2 * k + 1)
     away = select(near, 1.0, y)

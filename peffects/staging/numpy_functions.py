@@ -16,7 +16,7 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.staging import elementary, ops
+from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.numpy_creation import like
@@ -135,6 +135,29 @@ def _all(value: Any) -> object:
     return ops.all(value) if is_whole(value) else value
 
 
+def sorted_along(order: Function) -> Function:
+    """`np.sort` and `np.argsort`, which are stable here whatever `kind` says."""
+
+    def function(a: Any, axis: int | None = -1, kind: Any = None, stable: Any = None) -> object:
+        if axis is None:
+            return order(ravel(a))
+        k = literal_axis(axis, as_table(a).ndim)
+        return moveaxis(order(moveaxis(a, k, -1)), -1, k)
+
+    return function
+
+
+def statistic(of_last_axis: Function) -> Function:
+    """`np.median` and `np.quantile`: of all elements, or along an axis."""
+
+    def function(a: Any, *args: Any, axis: int | None = None) -> object:
+        if axis is None:
+            return of_last_axis(ravel(a), *args)
+        return of_last_axis(moveaxis(a, literal_axis(axis, as_table(a).ndim), -1), *args)
+
+    return function
+
+
 def _without_nan(name: str, neutral: float) -> Function:
     """`np.nansum` and `np.nanprod`."""
     reduce = reduction(name)
@@ -182,6 +205,10 @@ FUNCTIONS: dict[object, Function] = {
     np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.copy: lambda a: a,
     np.shape: lambda a: as_table(a).shape if is_whole(a) else (),
     np.ndim: lambda a: as_table(a).ndim if is_whole(a) else 0, np.size: size,
+    # in order
+    np.sort: sorted_along(sorting.sort), np.argsort: sorted_along(sorting.argsort),
+    np.searchsorted: sorting.searchsorted, np.median: statistic(sorting.median),
+    np.quantile: statistic(sorting.quantile),
     # several tables
     np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack,
     np.column_stack: column_stack,
@@ -200,9 +227,6 @@ if hasattr(np, "astype"):  # numpy 2.1
 
 _LENGTH_UNKNOWN = "How long its result is depends on values; do it before the kernel."
 _ADVICE = {
-    "sort": "Use `pe.sort`, where there is one; or sort before the kernel.",
-    "argsort": "Use `pe.argsort`, where there is one; or sort before the kernel.",
-    "searchsorted": "Use `pe.searchsorted`, where there is one.",
     "unique": _LENGTH_UNKNOWN, "nonzero": _LENGTH_UNKNOWN, "argwhere": _LENGTH_UNKNOWN,
     "flatnonzero": _LENGTH_UNKNOWN, "delete": _LENGTH_UNKNOWN, "compress": _LENGTH_UNKNOWN,
     "extract": _LENGTH_UNKNOWN,
@@ -239,7 +263,8 @@ def call(
             at=here(),
             fix=_ADVICE.get(function.__name__, _ELEMENTS),
         )
-    options = {key: value for key, value in kwargs.items() if value is not None}
+    # What is None is not given; but no axis means all elements, where another is the default.
+    options = {key: v for key, v in kwargs.items() if v is not None or key == "axis"}
     for plain in ("order", "subok"):  # how numpy lays out memory, which is no matter of kernels
         options.pop(plain, None)
     try:
