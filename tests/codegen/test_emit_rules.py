@@ -26,6 +26,10 @@ ROUNDED = {
 }  # fmt: skip
 
 
+# Defined on part of their type, or for one type of each operand: with tests of their own.
+OF_PART = {p.ORDINAL, p.LOG_UNIT, p.COS_TURN}
+
+
 def special_values(t: Scalar) -> list[Any]:
     if t == BOOL:
         return [False, True]
@@ -63,7 +67,7 @@ def all_on(t: Scalar) -> tuple[Program, list[Primitive]]:
     a, b, choice = body.index(x, i), body.index(y, i), body.index(c, i)
     ops, results = [], []
     for op in PRIMITIVES.values():
-        if op is p.ORDINAL or operand_types(op, t) is None:
+        if op in OF_PART or operand_types(op, t) is None:
             continue
         args = (choice, a, b) if op is p.SELECT else (a, b, a)[: op.arity]
         ops.append(op)
