@@ -1,6 +1,6 @@
 """Random numbers by key against numpy's generators, and sorting against numpy's sorts.
 
-A million numbers each.  numpy draws one stream in one thread; a kernel hashes a key for each number,
+A million numbers each.  numpy draws one stream in one thread; a kernel hashes a key for each,
 in all threads, and gives the same bits with any number of them.  Sorting is stable on both sides.
 """
 
