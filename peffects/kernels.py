@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from peffects.errors import KernelTypeError
 from peffects.source import caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
-from peffects.staging.readers import Call, CallKey, read_call
+from peffects.staging.readers import Call, CallKey, read_call, same_argument
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import current
 from peffects.staging.trees import map_leaves
@@ -191,7 +190,7 @@ class Kernel(Generic[P, R]):
         quick = specialization.read(call.leaves)
         if quick is None or len(quick) != len(values):
             return
-        if all(map(operator.is_, quick, values)):
+        if all(map(same_argument, quick, values)):
             with self._lock:
                 known = self._quick.get(call.key, [])
                 if specialization not in known:

@@ -19,7 +19,7 @@ from peffects.errors import OutArgumentError
 from peffects.ir.syntax import Program, Table
 from peffects.source import caller
 from peffects.staging.stage import Result
-from peffects.staging.trees import is_tree, parts_of
+from peffects.staging.trees import ComplexParts, is_tree, parts_of
 
 __all__ = ["Targets", "targets"]
 
@@ -63,7 +63,10 @@ def _match(expected: object, out: object, name: str, program: Program, found: Ta
             f"`{name}` is given for {expected!r}, which is no array.", "Give None in its place."
         )
     inner = dict(parts_of(expected))
-    parts = dict(parts_of(out)) if type(out) is type(expected) else {}
+    same = type(out) is type(expected) or (
+        isinstance(expected, ComplexParts) and isinstance(out, np.ndarray) and out.dtype.kind == "c"
+    )
+    parts = dict(parts_of(out)) if same else {}
     if parts.keys() != inner.keys():
         raise _refusal(
             f"`{name}` is {_kind(out)}, but the result is {_kind(expected)}.",
@@ -104,6 +107,8 @@ def _kind(value: object) -> str:
     """What a value is, in words."""
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, ComplexParts):
+        return "one array of complex numbers"
     if isinstance(value, Result | np.ndarray):
         return "one array"
     return f"of type {type(value).__name__}"

@@ -6,7 +6,7 @@ parameters, then those for tangents or cotangents.  A derivative is a kernel, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, TypeAlias, cast
@@ -29,7 +29,7 @@ from peffects.specialization import Callee
 from peffects.staging.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import here
-from peffects.staging.trees import TreeDef, flatten, size_leaves, unflatten
+from peffects.staging.trees import ComplexParts, TreeDef, flatten, size_leaves, unflatten
 from peffects.staging.types import type_of
 
 Argnums: TypeAlias = int | tuple[int, ...]
@@ -46,7 +46,12 @@ class Argument:
 
     tree: TreeDef
     params: tuple[int, ...]
-    sizes: frozenset[int] = frozenset()
+    sizes: frozenset[int]
+    dynamic: tuple[bool, ...]  # which leaves became parameters
+
+    def value(self, found: Iterator[object]) -> object:
+        """The argument's structure with what was `found` for its parameters, else None."""
+        return unflatten(self.tree, [next(found) if is_one else None for is_one in self.dynamic])
 
 
 def arguments_of(args: Args) -> tuple[Argument, ...]:
@@ -55,11 +60,12 @@ def arguments_of(args: Args) -> tuple[Argument, ...]:
     place = 0
     for arg in args:
         leaves, tree = flatten(arg)
-        pairs = zip(leaves, size_leaves(tree), strict=True)
-        are_sizes = [is_size for leaf, is_size in pairs if type_of(leaf) is not None]
+        dynamic = tuple(type_of(leaf) is not None for leaf in leaves)
+        pairs = zip(dynamic, size_leaves(tree), strict=True)
+        are_sizes = [is_size for is_one, is_size in pairs if is_one]
         params = tuple(range(place, place + len(are_sizes)))
         sizes = frozenset(i for i, is_size in zip(params, are_sizes, strict=True) if is_size)
-        found.append(Argument(tree, params, sizes))
+        found.append(Argument(tree, params, sizes, dynamic))
         place += len(are_sizes)
     return tuple(found)
 
@@ -142,7 +148,7 @@ class Gradient:
     def results(self, outputs: Sequence[object]) -> object:
         """The value, if wanted, and the gradient."""
         supply = iter(outputs[self.count :])
-        trees = [unflatten(a.tree, [next(supply) for _ in a.params]) for a in self.wanted]
+        trees = [argument.value(supply) for argument in self.wanted]
         gradient = trees[0] if self.single else tuple(trees)
         if not self.count:
             return gradient
@@ -246,7 +252,7 @@ class Backward:
     def results(self, outputs: Sequence[object]) -> object:
         """A tuple with a cotangent for each argument; None for leaves that are no floats."""
         found = dict(zip(self.params, outputs, strict=True))
-        trees = [unflatten(a.tree, [found.get(i) for i in a.params]) for a in self.wanted]
+        trees = [a.value(found.get(i) for i in a.params) for a in self.wanted]
         return tuple(trees)
 
 
@@ -367,6 +373,13 @@ def check_value(inner: Callee, has_aux: bool) -> None:
         good, wanted = pair, "a pair of one number and anything else"
     else:
         good, wanted = isinstance(value, _Place), "one number"
+    if isinstance(value[0] if has_aux and isinstance(value, tuple) else value, ComplexParts):
+        raise DerivativeArgumentError(
+            f"the gradient of `{inner.program.name}` was asked for, which gives a complex number.",
+            at=inner.program.src,
+            fix="Let it return a real one, such as `abs(z)` or `z.real`; `pe.jvp` and `pe.vjp` "
+            "take complex values.",
+        )
     if not good:
         raise DerivativeArgumentError(
             f"the gradient of `{inner.program.name}` was asked for, which does not give {wanted}.",

@@ -40,6 +40,7 @@ from peffects.staging.tables import (
     refuse_write,
     value_tracer,
 )
+from peffects.staging.tabular import Tabular
 from peffects.staging.trace import Accumulator, here, staging
 
 __all__ = ["AccumulatorTracer", "UncheckedTracer", "as_table", "fit", "is_table"]
@@ -170,9 +171,12 @@ class AccumulatorTracer(ArrayMethods):
 
 
 class UncheckedTracer(Tracer):
-    """`pe.unchecked(a)`: the table or accumulator `a`, whose indices are not tested."""
+    """`pe.unchecked(a)`: the table or accumulator `a`, whose indices are not tested.
 
-    def __init__(self, base: TableTracer | AccumulatorTracer) -> None:
+    They may be of complex numbers or records, too.
+    """
+
+    def __init__(self, base: Any) -> None:
         self.base = base
         self.scope = base.scope
 
@@ -182,12 +186,12 @@ class UncheckedTracer(Tracer):
 
     def update(self, symbol: str, items: tuple[Item, ...], value: object) -> None:
         """`pe.unchecked(h)[items] += value`."""
-        if not isinstance(self.base, AccumulatorTracer):
+        if isinstance(self.base, TableTracer | Tabular):
             refuse_write(self.base.name)
         self.base.update(symbol, items, value, unchecked=True)
 
-    def __getitem__(self, key: object) -> ScalarTracer | TableTracer:
-        table = as_table(self.base)
+    def __getitem__(self, key: object) -> object:
+        table = self.base if isinstance(self.base, TableTracer | Tabular) else self.base.read()
         return table.element(key if isinstance(key, tuple) else (key,), unchecked=True)
 
 
@@ -204,6 +208,12 @@ def as_table(value: object) -> TableTracer:
         value = value.read()
     elif isinstance(value, np.ndarray):
         value = staging().inputs.capture(value)
+    if isinstance(value, Tabular):
+        raise KernelTypeError(
+            f"a table of real numbers is needed, and this is {value.what()}.",
+            at=here(),
+            fix="Give one of its parts, such as `z.real`; or write it for elements: `pe.table`.",
+        )
     if not isinstance(value, TableTracer):
         raise KernelTypeError(
             f"a table is needed, and {value!r:.60} is none.",

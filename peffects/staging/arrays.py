@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from peffects.staging import numpy_functions, numpy_ufuncs, slices, whole_tables
 from peffects.staging.accumulators import as_table
+from peffects.staging.complex_numbers import OF_PARTS, ComplexTable, complex_of
+from peffects.staging.records import as_tabular
 
 __all__ = ["NumpyArrays"]
 
@@ -28,6 +30,10 @@ class NumpyArrays:
         kwargs: Mapping[str, object],
     ) -> object:
         """A function of numpy on symbols."""
+        table = as_tabular(args[0]) if args else None
+        if isinstance(table, ComplexTable) and function in OF_PARTS:
+            parts = ((table.real, *args[1:]), (table.imag, *args[1:]))
+            return complex_of(*(numpy_functions.call(function, part, kwargs) for part in parts))
         return numpy_functions.call(function, args, kwargs)
 
     def ufunc(

@@ -23,11 +23,14 @@ from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.complex_callees import COMPLEX_CALLEES
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
 from peffects.staging.python_maths import MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
-from peffects.staging.scalars import binary, convert, is_symbolic, logical
+from peffects.staging.records import as_tabular
+from peffects.staging.scalars import binary, convert, is_complex, is_symbolic, logical
+from peffects.staging.tabular import Tabular
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
 
@@ -101,7 +104,16 @@ def _round(value: object, digits: object = None) -> object:
     return convert(elementary.rounded(value), I64, weak=True)
 
 
+def _records(value: object) -> Tabular | None:
+    """`value` as a table of complex numbers or records, unless its length is Python's."""
+    own = not is_symbolic(value) and not isinstance(value, np.ndarray) and hasattr(value, "__len__")
+    return None if own or current() is None else as_tabular(value)
+
+
 def _len(value: object) -> object:
+    records = _records(value)
+    if records is not None:
+        return records.shape[0]
     if is_table(value) and (is_symbolic(value) or current() is not None):
         return as_table(value).shape[0]
     if isinstance(value, Packed):
@@ -179,6 +191,8 @@ def _zip(*values: Any, strict: bool = False) -> object:
 def _isinstance(value: object, kinds: object) -> bool:
     if not is_symbolic(value):
         return isinstance(value, kinds)  # type: ignore[arg-type]
+    if is_complex(value):
+        return issubclass(complex, kinds)  # type: ignore[arg-type]
     known = leaf_type(value)
     if known is None:
         return False
@@ -234,7 +248,10 @@ def _on_symbols(original: Function, on_symbols: Function) -> Function:
 REPLACED: dict[object, Function] = {
     **BUILTINS,
     **CREATION,
-    **{original: _on_symbols(original, new) for original, new in (MATH | CASTS).items()},  # type: ignore[arg-type]
+    **{
+        original: _on_symbols(original, new)  # type: ignore[arg-type]
+        for original, new in (MATH | CASTS | COMPLEX_CALLEES).items()
+    },
 }
 
 # --- effects -------------------------------------------------------------------------------------

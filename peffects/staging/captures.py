@@ -69,6 +69,7 @@ class StepKind(enum.Enum):
     KEYS = "keys or elements"
     VALUES = "values"
     HAS = "whether there is"
+    FORM = "kind of number or array"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ class Step:
                 return Parts(type(owner), tuple(owner))  # type: ignore[arg-type]
             case StepKind.HAS:
                 return hasattr(owner, str(self.key))
+            case StepKind.FORM:
+                return f"{type(owner).__name__} of {getattr(owner, 'dtype', None)}"
             case StepKind.VALUES:
                 return Parts(type(owner), tuple(owner.values()))  # type: ignore[attr-defined]
 
@@ -106,7 +109,7 @@ class Step:
                 return f".{self.key}"
             case StepKind.ITEM:
                 return f"[{self.key!r}]"
-            case StepKind.LENGTH | StepKind.KEYS | StepKind.VALUES | StepKind.HAS:
+            case StepKind.LENGTH | StepKind.KEYS | StepKind.VALUES | StepKind.HAS | StepKind.FORM:
                 return f"({self.kind.value})"
             case StepKind.CELL | StepKind.GLOBAL:
                 return f" {self.key}"

@@ -11,6 +11,8 @@ from peffects.parallel.packed import Packed
 from peffects.parallel.structures import Struct, as_index_set, is_index_set
 from peffects.staging.accumulators import AccumulatorTracer, as_table, is_table
 from peffects.staging.indices import IndexSetTracer, IndexTracer, set_tracer
+from peffects.staging.records import as_tabular
+from peffects.staging.trees import is_array_of_parts
 
 __all__ = ["Domain", "as_sets", "domain_of"]
 
@@ -70,12 +72,14 @@ def _parts(over: object) -> Iterator[IndexSet[Any]]:
         yield over.index_sets[0].index_set
     elif isinstance(over, Packed):
         yield over.index
-    elif is_table(over):
+    elif is_table(over) and not is_array_of_parts(over):
         yield as_table(over).index_set.index_set
     elif isinstance(over, IndexSetTracer):
         yield over.index_set
     elif is_index_set(over):
         yield as_index_set(over)
+    elif (records := as_tabular(over)) is not None:
+        yield records.index_set.index_set
     else:
         yield _sized(over)
 

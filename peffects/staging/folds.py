@@ -30,10 +30,11 @@ from peffects.staging.loops import (
 )
 from peffects.staging.ops import loop_operation, table
 from peffects.staging.ranges import SequentialLoop, sequential
+from peffects.staging.records import numbers_among, with_numbers
 from peffects.staging.scalars import binary, convert
 from peffects.staging.tables import value_tracer
 from peffects.staging.trace import Kind, Trace, here, staging
-from peffects.staging.trees import LEAF, TreeDef, flatten, map_leaves, unflatten
+from peffects.staging.trees import LEAF, TreeDef, flatten, map_leaves, tabulated, unflatten
 from peffects.staging.values import Missing
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "fold", "scan"]
@@ -53,12 +54,14 @@ class _Rounds(FoldLoop):
         self.operation = operation
         self.given: object = ()
         self.output_tree: TreeDef = LEAF
+        self.output_leaves: list[object] = []
 
     def output_atoms(self) -> Sequence[Atom]:
         """The atoms of what the last round gave."""
         leaves, self.output_tree = flatten(self.given)
         role = f"what the function given to `{self.operation}` returns"
-        atoms = [result_atom(leaf, role) for leaf in leaves]
+        self.output_leaves = leaves
+        atoms = [result_atom(leaf, role) for leaf in numbers_among(leaves)]
         check_rows(atoms, self.operation)
         return atoms
 
@@ -76,7 +79,8 @@ class _Rounds(FoldLoop):
                 at=self.src,
                 fix="Return a carry of the structure and types of the initial one.",
             )
-        return last, unflatten(self.output_tree, [value_tracer(t) for t in self.tables])
+        tables = with_numbers(self.output_leaves, map(value_tracer, self.tables))
+        return last, tabulated(self.output_tree, 1, tables)
 
 
 def _over_sets(

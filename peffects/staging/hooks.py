@@ -38,9 +38,11 @@ from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import sequential
+from peffects.staging.records import RecordAccumulator, is_record_of_tables, table_of_records
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
+from peffects.staging.tabular import items_of
 from peffects.staging.trace import Trace, current, here
 from peffects.staging.values import UNSET
 from peffects.staging.writes import Writes, inputs_of
@@ -129,6 +131,8 @@ class Hooks(Writes, SpecialMethods):
         method = self.special(owner, "__getitem__")
         if method is not None:
             return method(key)
+        if is_record_of_tables(owner, key):
+            return table_of_records(owner, len(items_of(key)))[key]  # type: ignore[index]
         if is_symbolic(key):
             raise ControlFlowError(
                 f"a {type(owner).__name__} is indexed with a symbol.",
@@ -148,7 +152,7 @@ class Hooks(Writes, SpecialMethods):
 
     def named(self, name: str, value: T) -> T:
         """A value that is about to be assigned to the local `name`."""
-        if isinstance(value, AccumulatorTracer | ScalarTracer | TableTracer):
+        if isinstance(value, AccumulatorTracer | RecordAccumulator | ScalarTracer | TableTracer):
             value.rename(name)
         return value
 

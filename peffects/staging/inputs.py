@@ -7,7 +7,8 @@ A number or an array becomes a hidden parameter; anything else is used as it is,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from types import FunctionType
 from typing import Any
 
@@ -26,12 +27,21 @@ from peffects.staging.captures import (
     StepKind,
     token_of,
 )
+from peffects.staging.complex_numbers import ComplexArithmetic
 from peffects.staging.packing import declare
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Arrays, Trace, here
-from peffects.staging.trees import LEAF, Node, is_tree, parts_of, unflatten
+from peffects.staging.trees import (
+    LEAF,
+    Node,
+    flatten,
+    is_array_of_parts,
+    is_tree,
+    parts_of,
+    unflatten,
+)
 from peffects.staging.types import ArrayType, ScalarType, type_of
 
 __all__ = ["KernelInputs"]
@@ -43,6 +53,8 @@ _MOST_ENTRIES = 1000
 
 class KernelInputs:
     """Parameters, captures and guards of one trace."""
+
+    complexes = ComplexArithmetic()
 
     def __init__(
         self,
@@ -103,6 +115,8 @@ class KernelInputs:
         """What the kernel gets in place of `value`, which `path` leads to."""
         if is_symbolic(value):
             return value
+        if is_array_of_parts(value) or isinstance(value, complex | np.complexfloating):
+            return self._parts(value, path)
         key = self._key(path)
         if key not in self._reached:
             self._reached[key] = self._reach(value, path)
@@ -152,6 +166,32 @@ class KernelInputs:
                 declare(copy, path.name)
         return copy
 
+    def _parts(self, value: object, path: Path) -> object:
+        """A complex number, or an array of complex numbers or with named fields, by its parts."""
+        self._guard(StepKind.FORM, value, path)
+        leaves, tree = flatten(value)
+        paths = _paths_of_leaves(value, path)
+        parts = [self.reach(leaf, way) for leaf, way in zip(leaves, paths, strict=True)]
+        return unflatten(tree, parts)
+
+    def record(self, value: object) -> object:
+        """A dataclass from outside with its fields as the kernel reads them."""
+        assert self.trace is not None, "records are read while a trace is going on"
+        if is_symbolic(value) or not is_dataclass(value) or self.trace.was_made(value):
+            return value
+        path = self.path_of(value)
+        fields = [
+            self.record(self.reach(part, path.then(StepKind.ATTRIBUTE, name)))
+            for name, part in parts_of(value)
+        ]
+        leaves = [leaf for field in fields for leaf in flatten(field)[0]]
+        tree = Node(
+            type(value),
+            tuple(name for name, _ in parts_of(value)),
+            tuple(flatten(field)[1] for field in fields),
+        )
+        return unflatten(tree, leaves)
+
     def _guard(self, kind: StepKind, value: object, path: Path, key: object = None) -> None:
         """Ask that a step from `value` leads to the same as now."""
         path = path.then(kind, key)
@@ -174,7 +214,7 @@ class KernelInputs:
 
     def capture(self, value: object) -> object:
         """The hidden parameter for an array that is met without having been read by a name."""
-        if type_of(value) is None:
+        if type_of(value) is None and not is_array_of_parts(value):
             return value
         return self.reach(value, self.path_of(value))
 
@@ -183,3 +223,17 @@ class KernelInputs:
         path = self.path_of(values)
         self._guard(StepKind.LENGTH, values, path)
         return [self.reach(v, path.then(StepKind.ITEM, k)) for k, v in enumerate(values)]
+
+
+def _paths_of_leaves(value: object, path: Path) -> Iterator[Path]:
+    """The ways to the leaves of a value that has parts."""
+    if not is_tree(value):
+        yield path
+        return
+    for key, part in parts_of(value):
+        kind = StepKind.ATTRIBUTE if key in ("real", "imag") and not _has_fields(value) else None
+        yield from _paths_of_leaves(part, path.then(kind or StepKind.ITEM, key))
+
+
+def _has_fields(value: object) -> bool:
+    return getattr(getattr(value, "dtype", None), "names", None) is not None

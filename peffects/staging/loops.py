@@ -42,14 +42,16 @@ from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.domains import Domain, domain_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.packing import pack_row, row_range
+from peffects.staging.records import numbers_among, refuse_complex, with_numbers
 from peffects.staging.scalars import (
     ScalarTracer,
+    is_complex,
     lift,
     to_bool,
 )
 from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Kind, Scope, here, staging
-from peffects.staging.trees import flatten, unflatten
+from peffects.staging.trees import flatten, tabulated, unflatten
 
 __all__ = [
     "Body",
@@ -210,26 +212,26 @@ def finish_table(body: Body) -> object:
     trace = staging()
     leaves, tree = flatten(body.value)
     role = f"what the body of `{body.operation}` returns"
-    atoms = [result_atom(leaf, role) for leaf in leaves]
+    atoms = [result_atom(leaf, role) for leaf in numbers_among(leaves)]
     packed = _packed_rows(body, atoms)
     plain = [atom for place, atom in enumerate(atoms) if place not in packed]
     check_rows(plain, body.operation)
     block = trace.close(body.scope, plain)
     names = [atom.name if isinstance(atom, Var) else "t" for atom in plain]
+    if not packed:
+        made = map(value_tracer, trace.emit(For(body.binders, block), names))
+        return tabulated(tree, len(body.binders), with_numbers(leaves, made))
     refs = tuple(ref for ref, _ in packed.values())
-    if packed:
-        with trace.inside(Kind.PARALLEL) as scope:
-            region = trace.close(scope, trace.emit(For(body.binders, block), names))
-        made = trace.emit(WithAcc(refs, region), [*names, *(ref.name for ref in refs)])
-    else:
-        made = trace.emit(For(body.binders, block), names)
-    tables = iter(map(value_tracer, made))
+    with trace.inside(Kind.PARALLEL) as scope:
+        region = trace.close(scope, trace.emit(For(body.binders, block), names))
+    emitted = trace.emit(WithAcc(refs, region), [*names, *(ref.name for ref in refs)])
+    tables = iter(map(value_tracer, emitted))
     results: dict[int, object] = {}
     for place in [k for k in range(len(atoms)) if k not in packed]:
         results[place] = next(tables)
     for place, (_, pairs) in packed.items():
         results[place] = Packed(pairs, next(tables))
-    return unflatten(tree, [results[place] for place in range(len(atoms))])
+    return unflatten(tree, with_numbers(leaves, [results[k] for k in range(len(atoms))]))
 
 
 def _packed_rows(body: Body, atoms: Sequence[Atom]) -> dict[int, tuple[Var, Pairs]]:
@@ -276,21 +278,40 @@ def _summand(atom: Atom, monoid: Monoid, role: str) -> Atom:
     return cast(Operand(atom, t, False), accumulated_type(t, monoid))
 
 
+def _monoid_of(atom: Atom, monoid: Monoid) -> Monoid:
+    """The largest of bools is whether one of them holds, the smallest whether all do."""
+    of_bools = {Monoid.MAX: Monoid.OR, Monoid.MIN: Monoid.AND}
+    return of_bools.get(monoid, monoid) if atom.type == BOOL else monoid
+
+
+def _truths(body: Body, monoid: Monoid) -> object:
+    """What is combined: of complex numbers whether they are not zero, if truth is wanted."""
+    logical = monoid in (Monoid.AND, Monoid.OR)
+    return value_tracer(to_bool(body.value)) if logical and is_complex(body.value) else body.value
+
+
 def finish_reduction(body: Body, monoid: Monoid) -> object:
-    """The combination over all indices of each number or row that the body gives."""
+    """The combination over all indices of each number or row that the body gives.
+
+    Records are combined leaf by leaf; complex numbers are added only.
+    """
     trace = staging()
-    leaves, tree = flatten(body.value)
+    leaves, tree = flatten(_truths(body, monoid))
+    if monoid is not Monoid.ADD:
+        refuse_complex(tree, body.operation)
     role = f"what the body of `{body.operation}` returns"
-    atoms = [_summand(result_atom(leaf, role), monoid, role) for leaf in leaves]
+    values = [result_atom(leaf, role) for leaf in numbers_among(leaves)]
+    monoids = [_monoid_of(atom, monoid) for atom in values]
+    atoms = [_summand(atom, own, role) for atom, own in zip(values, monoids, strict=True)]
     check_rows(atoms, body.operation)
     refs = []
-    for atom in atoms:
+    for atom, own in zip(atoms, monoids, strict=True):
         assert isinstance(atom.type, Scalar | Table)
-        refs.append(Var(body.operation, Ref(monoid, atom.type)))
+        refs.append(Var(body.operation, Ref(own, atom.type)))
         trace.emit(Accumulate(refs[-1], (), atom, Bounds.PROVED))
     block = trace.close(body.scope)
     with trace.inside(Kind.PARALLEL) as scope:
         trace.emit(For(body.binders, block))
         region = trace.close(scope)
     results = trace.emit(WithAcc(tuple(refs), region), [body.operation] * len(refs))
-    return unflatten(tree, [value_tracer(result) for result in results])
+    return unflatten(tree, with_numbers(leaves, map(value_tracer, results)))

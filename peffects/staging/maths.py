@@ -18,7 +18,7 @@ from peffects.ir import primitives as prims
 from peffects.ir.primitives import Primitive
 from peffects.staging import elementary
 from peffects.staging.promotion import number_type
-from peffects.staging.scalars import binary, is_symbolic, unary_float
+from peffects.staging.scalars import binary, is_complex, is_symbolic, unary_float
 from peffects.staging.scalars import test as float_test
 from peffects.staging.trace import current, here
 
@@ -107,13 +107,12 @@ def _apply(primitive: Primitive, *values: object) -> object:
     return _evaluate(primitive, *values)
 
 
-def _evaluate(primitive: Primitive, *values: Any) -> float | np.generic:
-    """The value of a primitive on plain numbers: a Python float unless one of them is numpy's."""
-    known = [number_type(value) for value in values]
-    if any(kind is None for kind in known):
+def _evaluate(primitive: Primitive, *values: Any) -> object:
+    """The value of a primitive on plain numbers: one of Python's unless one of them is numpy's."""
+    if any(number_type(value) is None and not is_complex(value) for value in values):
         raise _no_numbers(primitive.name, values[0])
     dtype = np.result_type(*values)
-    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
     with np.errstate(all="ignore"):
         result = primitive.evaluate(*(dtype.type(value) for value in values))
     return result if any(isinstance(value, np.generic) for value in values) else result.item()

@@ -19,6 +19,7 @@ from peffects.ir import primitives as op
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
+from peffects.staging.complex_numbers import imaginary_part, phase, real_part
 from peffects.staging.numpy_creation import like
 from peffects.staging.numpy_joins import (
     column_stack,
@@ -186,7 +187,7 @@ FUNCTIONS: dict[object, Function] = {
     np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: _all(
         isclose(a, b, rtol, atol, equal_nan)),
     np.array_equal: lambda a1, a2: _all(compare(op.EQ, a1, a2)),
-    np.real: lambda val: val,
+    np.real: real_part, np.imag: imaginary_part, np.angle: phase,
     # reductions
     **{getattr(np, name): reduction(name) for name in ("sum", "prod", "min", "max", "any", "all")},
     np.mean: mean, np.average: average, np.var: var, np.std: std, np.ptp: ptp,

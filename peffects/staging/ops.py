@@ -31,6 +31,12 @@ from peffects.staging.loops import (
     whole_table,
 )
 from peffects.staging.promotion import scalar_of
+from peffects.staging.records import (
+    RecordAccumulator,
+    accumulator_of_records,
+    as_tabular,
+    record_spec,
+)
 from peffects.staging.scalars import (
     ScalarTracer,
     binary,
@@ -162,6 +168,9 @@ def _elements(function: object, over: object) -> tuple[object, object]:
     """A table stands for the function that gives its elements."""
     if isinstance(function, Packed):
         function = function.packed
+    records = as_tabular(function)
+    if records is not None:
+        return (lambda i: records[i]), records.index_sets if over is None else over
     if not is_table(function):
         return function, over
     whole = as_table(function)
@@ -353,7 +362,11 @@ def accumulator(*over: object, dtype: object = float, op: str = "add") -> Any:
             at=here(),
             fix="Put it into a function decorated with `@pe.kernel`.",
         )
-    elem, monoid = scalar_of(dtype), _MONOIDS.get(op)
+    elem, monoid = scalar_of(dtype) if isinstance(dtype, type) else None, _MONOIDS.get(op)
+    spec = record_spec(dtype) if elem is None else None
+    if spec is not None and monoid is not None:
+        return accumulator_of_records(spec, as_sets(over), monoid)
+    elem = scalar_of(dtype)
     if elem is None or monoid is None:
         wrong = f"dtype {dtype!r}" if elem is None else f"operation {op!r}"
         raise KernelTypeError(
@@ -375,9 +388,10 @@ def unchecked(value: Any) -> Any:
     """`value`, a table or accumulator, without tests of indices: wrong ones corrupt memory."""
     if not is_symbolic(value) and current() is None:
         return value
-    if isinstance(value, AccumulatorTracer):
+    if isinstance(value, AccumulatorTracer | RecordAccumulator):
         return UncheckedTracer(value)
-    return UncheckedTracer(as_table(value))
+    records = as_tabular(value)
+    return UncheckedTracer(as_table(value) if records is None else records)
 
 
 # --- values --------------------------------------------------------------------------------------

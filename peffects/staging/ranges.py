@@ -17,6 +17,7 @@ from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.domains import domain_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin, set_tracer
+from peffects.staging.records import as_tabular
 from peffects.staging.scalars import (
     binary,
     lift,
@@ -136,6 +137,9 @@ def sequential(iterable: object) -> SequentialLoop | None:
         return iterable.loop()
     if isinstance(iterable, IndexSetTracer) or is_index_set(iterable):
         return _over_set(iterable)
+    records = as_tabular(iterable)
+    if records is not None:
+        return SequentialLoop(records.index_set, lambda index: records[index], exact=True)
     if is_table(iterable):
         table = as_table(iterable)
         return SequentialLoop(table.index_set, lambda index: table[index], exact=True)

@@ -32,10 +32,10 @@ from peffects.staging.captures import (
     same_token,
     token_of,
 )
-from peffects.staging.trees import is_tree, parts_of, static_of
+from peffects.staging.trees import is_array_of_parts, is_tree, parts_of, static_of
 from peffects.staging.types import ArgumentType, ArrayType, ScalarType, type_of
 
-__all__ = ["Call", "CallKey", "Reader", "read_call", "reader"]
+__all__ = ["Call", "CallKey", "Reader", "read_call", "reader", "same_argument"]
 
 Reader: TypeAlias = "Callable[[Sequence[object]], list[Any] | None]"
 """From the leaves of a call to the program's arguments; None if the program may not fit."""
@@ -47,7 +47,7 @@ _NOWHERE = (AttributeError, LookupError, TypeError, ValueError)
 """What reading a path raises that leads nowhere any more."""
 _NUMPY_NUMBERS = frozenset(np.dtype(name).type for name in SCALARS)
 _LEAVES = _NUMPY_NUMBERS | {
-    float, int, bool, str, bytes, complex, NoneType, FunctionType, BuiltinFunctionType, ModuleType,
+    float, int, bool, str, bytes, NoneType, FunctionType, BuiltinFunctionType, ModuleType,
     type,
 }  # fmt: skip
 """Types whose values are leaves of which the type says all that a signature would."""
@@ -72,7 +72,7 @@ def read_call(args: Sequence[object], kwargs: Mapping[str, object]) -> Call | No
     leaves: list[object] = []
     for arg in args:
         kind = type(arg)
-        if kind is np.ndarray:
+        if kind is np.ndarray and not is_array_of_parts(arg):
             key.append(arg.dtype)  # type: ignore[attr-defined]
             key.append(arg.ndim)  # type: ignore[attr-defined]
             leaves.append(arg)
@@ -91,21 +91,35 @@ def read_call(args: Sequence[object], kwargs: Mapping[str, object]) -> Call | No
 def _read_nested(value: object, key: list[object], leaves: list[object]) -> bool:
     """Read one argument of any kind; False if it is unusual."""
     kind = type(value)
+    if is_tree(value):
+        parts = list(parts_of(value))
+        key += (
+            kind,
+            getattr(value, "ndim", None),
+            tuple([name for name, _ in parts]),
+            static_of(value),
+        )
+        return all([_read_nested(part, key, leaves) for _, part in parts])
     if kind is np.ndarray:
         array = cast("np.ndarray[Any, Any]", value)
         key += (array.dtype, array.ndim)
     elif kind in _LEAVES:
         key.append(kind)
-    elif is_tree(value):
-        parts = list(parts_of(value))
-        key += (kind, tuple([name for name, _ in parts]), static_of(value))
-        return all([_read_nested(part, key, leaves) for _, part in parts])
     elif type_of(value) is None:
         key.append(kind)  # an object of the user's: guards watch over it
     else:
         return False  # a type, a subclass of a number or of ndarray, another library's array
     leaves.append(value)
     return True
+
+
+def same_argument(quick: object, general: object) -> bool:
+    """Whether both ways lead to one value: the parts of complex arrays are views, new each time."""
+    if quick is general:
+        return True
+    if isinstance(quick, np.ndarray) and isinstance(general, np.ndarray):
+        return bool(quick.__array_interface__ == general.__array_interface__)
+    return type(quick) is type(general) and repr(quick) == repr(general)
 
 
 # --- programs ------------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ def rewrite_function(source: Source, free: Collection[str]) -> ast.Module:
         body: list[ast.stmt] = [ast.copy_location(ast.Return(function), function)]
     else:
         body = [function]
+        if function.name not in free:  # its own name is a global, not a local of the factory
+            body.insert(0, ast.copy_location(ast.Global([function.name]), function))
     parameters = [ast.arg(name) for name in (HOOKS, *free)]
     arguments = ast.arguments([], parameters, None, [], [], None, [])
     if not isinstance(function, ast.Lambda) and function.name not in free:

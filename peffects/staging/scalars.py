@@ -28,9 +28,10 @@ R = TypeVar("R")
 Function: TypeAlias = Callable[..., object]
 
 __all__ = [
-    "Arithmetic", "Operand", "ScalarTracer", "Tracer", "binary", "bitwise", "compare", "convert",
-    "invert", "is_symbolic", "is_whole", "lift", "logical", "make", "operand", "pointwise",
-    "positive", "power",
+    "Arithmetic", "Operand", "ScalarTracer", "Tracer", "binary", "bitwise", "compare", "conjugate",
+    "convert",
+    "invert", "is_complex", "is_symbolic", "is_whole", "lift", "logical", "make", "operand",
+    "pointwise", "positive", "power",
     "renamed", "select", "test", "to_bool", "unary", "unary_float", "weak_int",
 ]  # fmt: skip
 
@@ -285,6 +286,23 @@ def renamed(var: Var, name: str) -> Var:
     return new
 
 
+def is_complex(value: object) -> bool:
+    """Whether `value` is a complex number: a symbol, or a constant."""
+    if isinstance(value, complex | np.complexfloating):
+        return True
+    if isinstance(value, np.ndarray):
+        return bool(value.dtype.kind == "c")
+    return getattr(type(value), "_pe_complex", False) is True
+
+
+def _complex(primitive: Primitive, *values: object) -> Any:
+    """`primitive` of numbers among which one is complex.
+
+    The rules are above this module; what they give answers to the operators of `Arithmetic`.
+    """
+    return staging().inputs.complexes.apply(primitive, values)
+
+
 def make(x: Operand) -> ScalarTracer:
     """A tracer for `x` in the innermost open block."""
     return ScalarTracer(x.atom, x.type, x.weak, staging().scope)
@@ -355,19 +373,31 @@ def pointwise(operation: Callable[P, R]) -> Callable[P, R]:
 @pointwise
 def binary(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
+    if is_complex(left) or is_complex(right):
+        return cast(ScalarTracer, _complex(primitive, left, right))
     return make(arithmetic.binary(primitive, lift(left), lift(right)))
 
 
 @pointwise
 def unary(primitive: Primitive, value: object) -> ScalarTracer:
     """A number through `primitive`."""
+    if is_complex(value):
+        return cast(ScalarTracer, _complex(primitive, value))
     return make(arithmetic.unary(primitive, lift(value)))
 
 
 @pointwise
 def positive(value: object) -> ScalarTracer:
     """A number as it is."""
+    if is_complex(value):
+        return cast(ScalarTracer, value)
     return make(lift(value))
+
+
+@pointwise
+def conjugate(value: Any) -> ScalarTracer:
+    """The complex conjugate; of a real number itself."""
+    return cast(ScalarTracer, value.conjugate()) if is_complex(value) else positive(value)
 
 
 @pointwise
@@ -379,18 +409,24 @@ def invert(value: object) -> ScalarTracer:
 @pointwise
 def unary_float(primitive: Primitive, *values: object) -> ScalarTracer:
     """Numbers as floats through `primitive`."""
+    if any(map(is_complex, values)):
+        return cast(ScalarTracer, _complex(primitive, *values))
     return make(arithmetic.floats(primitive, *map(lift, values)))
 
 
 @pointwise
 def compare(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     """A comparison; comparing with something that is no number is refused."""
+    if is_complex(left) or is_complex(right):
+        return cast(ScalarTracer, _complex(primitive, left, right))
     return make(arithmetic.compare(primitive, lift(left), lift(right)))
 
 
 @pointwise
 def test(primitive: Primitive, value: object) -> ScalarTracer:
     """A test of a number as a float, such as whether it is finite."""
+    if is_complex(value):
+        return cast(ScalarTracer, _complex(primitive, value))
     return make(arithmetic.floats(primitive, lift(value)))
 
 
@@ -401,6 +437,8 @@ def weak_int(atom: Atom) -> ScalarTracer:
 
 def to_bool(value: object) -> Atom:
     """The truth value of a number, as Python has it: whether it is not zero."""
+    if is_complex(value):
+        return staging().inputs.complexes.truth(value)
     return arithmetic.truth(lift(value, "a condition"))
 
 
@@ -421,12 +459,17 @@ def bitwise(
 @pointwise
 def select(condition: object, then: object, orelse: object) -> ScalarTracer:
     """`then` if `condition` else `orelse`; both are computed."""
+    if is_complex(then) or is_complex(orelse):
+        found = staging().inputs.complexes.select(condition, then, orelse)
+        return cast(ScalarTracer, found)
     return make(arithmetic.select(to_bool(condition), lift(then), lift(orelse)))
 
 
 @pointwise
 def power(base: object, exponent: object) -> ScalarTracer:
     """`base ** exponent`; a small literal exponent becomes multiplications and roots."""
+    if is_complex(base) or is_complex(exponent):
+        return cast(ScalarTracer, _complex(op.POW, base, exponent))
     if type(exponent) is int or type(exponent) is float:
         few = arithmetic.few_factors(lift(base), exponent)
         if few is not None:

@@ -45,7 +45,7 @@ def place_of(
     return _Axes(name, t).place(items, unchecked)
 
 
-def _is_plain(item: Item) -> bool:
+def is_plain(item: Item) -> bool:
     """Whether `item` is one index: no slice, no new axis, no table of indices."""
     return not (isinstance(item, slice | list) or item is None or item is Ellipsis) and not (
         is_whole(item)
@@ -81,7 +81,7 @@ class _Axes:
             found = self._proved(axis, item)
             if found is not None:
                 return found, True
-        if not _is_plain(item):
+        if not is_plain(item):
             raise KernelTypeError(
                 f"`{self.name}` is indexed with a slice or a table, where only elements can be.",
                 at=here(),
@@ -187,7 +187,7 @@ class TableTracer(ArrayMethods):
 
     def __getitem__(self, key: object) -> Any:
         items = _items(key)
-        if all(map(_is_plain, items)):
+        if all(map(is_plain, items)):
             return self.element(items)
         return staging().inputs.arrays.subscript(self, items)
 

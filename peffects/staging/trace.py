@@ -32,6 +32,7 @@ from peffects.staging.sizes import Sizes
 __all__ = [
     "Accumulator",
     "Arrays",
+    "Complexes",
     "Inputs",
     "Kind",
     "Scope",
@@ -113,12 +114,32 @@ class Arrays(Protocol):
         """A universal function of numpy, or a method such as `np.add.reduce`, on symbols."""
 
 
+class Complexes(Protocol):
+    """Arithmetic of complex numbers.  It is made of that of real ones, so it lies above."""
+
+    def apply(self, primitive: Primitive, values: Sequence[object]) -> object:
+        """`primitive` of numbers, of which one is complex."""
+
+    def select(self, condition: object, then: object, orelse: object) -> object:
+        """`then` if `condition` else `orelse`."""
+
+    def truth(self, value: object) -> Atom:
+        """Whether a number is not zero."""
+
+
 class Inputs(Protocol):
     """What `stage.py` gives to a trace: hidden parameters and rewritten callees."""
 
     @property
     def arrays(self) -> Arrays:
         """What whole tables do."""
+
+    @property
+    def complexes(self) -> Complexes:
+        """Arithmetic of complex numbers."""
+
+    def record(self, value: object) -> object:
+        """A dataclass from outside with its fields as the kernel reads them."""
 
     def capture(self, value: object) -> object:
         """The hidden parameter that stands for a number or an array; other values as they are."""

@@ -63,23 +63,35 @@ class Array(Generic[*_Axes]):
     def __class_getitem__(cls, items: Any) -> Any:
         """The type with these axes and elements."""
         *axes, elem = items if isinstance(items, tuple) else (items,)
-        scalar = scalar_of(elem)
-        if elem is None or scalar is None:  # numpy would take None for float64
+        name = _element_name(elem)
+        if elem is None or name is None:  # numpy would take None for float64
             raise KernelTypeError(
                 f"`Array[...]` ends in {elem!r}, which is no type of a kernel's numbers.",
                 at=caller(),
                 fix="Write one item for each axis and then the type: `pe.Array[n, m, float]`.",
             )
-        return ArrayType(scalar.dtype, len(axes)) if axes else ScalarType(scalar.dtype)
+        return ArrayType(name, len(axes)) if axes else ScalarType(name)
+
+
+def _element_name(elem: Any) -> str | None:
+    """The name of the dtype of a kernel's numbers, real or complex; None if it is none."""
+    scalar = scalar_of(elem)
+    if scalar is not None:
+        return scalar.dtype
+    try:
+        dtype = np.dtype(elem)
+    except TypeError:
+        return None
+    return dtype.name if dtype.kind == "c" and dtype.itemsize <= 16 else None
 
 
 def abstract(value: object) -> object:
     """The type that a type or a value stands for; what is neither number nor array stays."""
     if isinstance(value, type):
-        weak = value in (float, int)
-        known = value in (float, int, bool) or issubclass(value, np.generic)
-        scalar = scalar_of(value) if known else None
-        return value if scalar is None else ScalarType(scalar.dtype, weak)
+        weak = value in (float, int, complex)
+        known = value in (float, int, bool, complex) or issubclass(value, np.generic)
+        name = _element_name(value) if known else None
+        return value if name is None else ScalarType(name, weak)
     kind = type_of(value)
     if kind is None and hasattr(value, "shape") and hasattr(value, "dtype"):
         dtype, ndim = dtype_name(np.dtype(value.dtype)), len(value.shape)

@@ -31,7 +31,7 @@ from peffects.staging.scalars import (
 from peffects.staging.syntax import RESULT
 from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Scope, here, staging
-from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.trees import TreeDef, flatten, flatten_as, unflatten, with_complex
 
 __all__ = [
     "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves",
@@ -177,6 +177,9 @@ def join_trees(left: object, right: object) -> Tree | str:
     a, tree = flatten(left)
     b, other = flatten(right)
     if tree != other:
+        tree = with_complex(tree, other)
+        a, b = flatten_as(left, tree), flatten_as(right, tree)
+    if tree != with_complex(other, tree) or len(a) != len(b):
         return f"it is {describe(left)} on one way and {describe(right)} on the other"
     leaves: list[LeafType | Fixed] = []
     for x, y in zip(a, b, strict=True):
@@ -230,8 +233,7 @@ def atoms_of(value: object, tree: Tree) -> list[Atom]:
     """The atoms of the leaves of `value` that have types, converted to them."""
     if value is UNSET:
         return [zeros(staging().builder, t) for t in types_of(tree)]
-    leaves, _ = flatten(value)
-    pairs = zip(leaves, tree.leaves, strict=True)
+    pairs = zip(flatten_as(value, tree.structure), tree.leaves, strict=True)
     return [
         fit(leaf, t.type, "the value that it meets") for leaf, t in pairs if isinstance(t, LeafType)
     ]

@@ -16,9 +16,11 @@ from peffects.ir.syntax import Atom, FinSet, Lit
 from peffects.staging.accumulators import as_table
 from peffects.staging.indices import IndexSetTracer, IndexTracer
 from peffects.staging.lengths import is_unit
+from peffects.staging.records import as_tabular
 from peffects.staging.scalars import is_whole, make
 from peffects.staging.sizes import Verdict
 from peffects.staging.tables import TableTracer
+from peffects.staging.tabular import Tabular
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, tabulate
 
@@ -27,7 +29,7 @@ __all__ = ["aligned", "broadcast", "element_at", "matched", "pointwise"]
 
 def pointwise(function: Callable[..., object], args: Sequence[object]) -> object:
     """The table of `function` of the elements of the tables among `args`."""
-    tables = {k: as_table(arg) for k, arg in enumerate(args) if is_whole(arg)}
+    tables = {k: _table(arg) for k, arg in enumerate(args) if is_whole(arg)}
     sets = broadcast(list(tables.values()))
 
     def read(places: tuple[Place, ...]) -> object:
@@ -38,13 +40,18 @@ def pointwise(function: Callable[..., object], args: Sequence[object]) -> object
     return tabulate(sets, read)
 
 
-def broadcast(tables: Sequence[TableTracer]) -> tuple[IndexSetTracer, ...]:
+def _table(value: object) -> TableTracer | Tabular:
+    complexes = as_tabular(value)
+    return as_table(value) if complexes is None else complexes
+
+
+def broadcast(tables: Sequence[TableTracer | Tabular]) -> tuple[IndexSetTracer, ...]:
     """The index sets of the result of an operation on `tables`."""
     ndim = max(table.ndim for table in tables)
     return tuple(_axis(tables, ndim - axis) for axis in range(ndim))
 
 
-def _axis(tables: Sequence[TableTracer], from_right: int) -> IndexSetTracer:
+def _axis(tables: Sequence[TableTracer | Tabular], from_right: int) -> IndexSetTracer:
     """The index set of one axis; all that are not of length 1 are made one."""
     found: IndexSetTracer | None = None
     for table in tables:
@@ -82,12 +89,12 @@ def matched(first: IndexSetTracer, second: IndexSetTracer) -> IndexSetTracer:
             return second if sizes.is_length(first.atom) else first
 
 
-def element_at(table: TableTracer, places: tuple[Place, ...]) -> object:
+def element_at(table: TableTracer | Tabular, places: tuple[Place, ...]) -> object:
     """The element of an operand at a place of the result."""
     own = places[len(places) - table.ndim :]
     items = (
-        0 if is_unit(dim.size) else _on_axis(dim.size, place)
-        for dim, place in zip(table.type.dims, own, strict=True)
+        0 if is_unit(axis.atom) else _on_axis(axis.atom, place)
+        for axis, place in zip(table.index_sets, own, strict=True)
     )
     return table.element(tuple(items), unchecked=True)
 

@@ -18,6 +18,7 @@ from peffects.errors import SideEffectError
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
 from peffects.staging.callees import CHANGE_FIX
 from peffects.staging.inputs import KernelInputs
+from peffects.staging.records import RecordAccumulator
 from peffects.staging.scalars import is_symbolic
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import Trace, current, here
@@ -131,7 +132,7 @@ class Writes(ABC):
     def augmented_attribute(self, symbol: str, owner: object, name: str, value: object) -> None:
         """`owner.name += value`."""
         target = getattr(owner, name)
-        if isinstance(target, AccumulatorTracer):
+        if isinstance(target, AccumulatorTracer | RecordAccumulator):
             _AUGMENT[symbol][1](target, value)
         else:
             self.set_attribute(owner, name, self.augmented(symbol, target, value))
@@ -140,7 +141,7 @@ class Writes(ABC):
         self, symbol: str, owner: object, keys: tuple[object, ...], value: object
     ) -> None:
         """`owner[keys[0]][keys[1]] += value`."""
-        if isinstance(owner, AccumulatorTracer | UncheckedTracer):
+        if isinstance(owner, AccumulatorTracer | RecordAccumulator | UncheckedTracer):
             items = tuple(k for key in keys for k in (key if isinstance(key, tuple) else (key,)))
             owner.update(symbol, items, value)
             return
@@ -150,7 +151,7 @@ class Writes(ABC):
         if is_symbolic(owner):
             owner[last] = value  # type: ignore[index]  # raises: a table is no accumulator
         held = owner[last]  # type: ignore[index]
-        if isinstance(held, AccumulatorTracer):
+        if isinstance(held, AccumulatorTracer | RecordAccumulator):
             _AUGMENT[symbol][1](held, value)
         else:
             self.set_item(owner, last, self.augmented(symbol, held, value))

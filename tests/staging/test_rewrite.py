@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from staged import run
 
 from peffects.staging.functions import is_rewritten, rewritten
 from peffects.staging.hooks import Hooks
@@ -278,3 +279,11 @@ def test_functions_without_source_stay() -> None:
     space: dict[str, Any] = {}
     exec("def f(x): return x", space)
     assert rewritten(space["f"], None) is space["f"]
+
+
+def _depth(tree: Any) -> Any:
+    return max([_depth(part) for part in tree], default=0) + 1
+
+
+def test_a_global_function_may_call_itself_on_what_is_known_while_staging() -> None:
+    assert run(lambda x: x * _depth(((), ((),))), 2.0) == 6.0

@@ -79,7 +79,7 @@ def test_floats_do_not_become_integers_silently() -> None:
 
 def test_accumulators_of_wrong_kinds() -> None:
     def f() -> Any:
-        return pe.accumulator(dtype=complex)  # here
+        return pe.accumulator(dtype=np.float16)  # here
 
     check(KernelTypeError, f, (), "dtype")
 
@@ -115,8 +115,8 @@ def test_accumulated_values_have_the_right_rank() -> None:
 
 
 def test_arguments_of_unknown_types() -> None:
-    with pytest.raises(KernelTypeError, match="`x` has dtype complex128"):
-        staged(lambda x: x, np.ones(2, complex))
+    with pytest.raises(KernelTypeError, match="`x` has dtype object"):
+        staged(lambda x: x, np.ones(2, object))
     with pytest.raises(KernelTypeError, match="float16"):
         staged(lambda x: x, ArrayType("float16", 1))
 
