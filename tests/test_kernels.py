@@ -204,7 +204,7 @@ def test_masked_arrays_are_refused() -> None:
 
 @pytest.mark.parametrize("array", [X.astype("f2"), X.astype("U"), X.astype(object)])
 def test_other_dtypes_are_refused(array: Any) -> None:
-    with pytest.raises(KernelTypeError, match=str(array.dtype)):
+    with pytest.raises(KernelTypeError, match=array.dtype.name):
         dot(array, X)
 
 
