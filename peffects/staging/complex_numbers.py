@@ -17,7 +17,6 @@ from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import F32, Atom
-from peffects.parallel.packed import Packed
 from peffects.staging import complex_functions as formulas
 from peffects.staging.arithmetic import Operand
 from peffects.staging.arithmetic import cast as as_type
@@ -163,12 +162,6 @@ def complex_of(real: Any, imag: Any) -> object:
         return ComplexTable(real, imag)
     if is_symbolic(real) or is_symbolic(imag):
         return pair(real, imag)
-    if isinstance(real, Packed) and isinstance(imag, Packed):
-        raise KernelTypeError(
-            "a packed table of complex numbers is made, and those hold real numbers.",
-            at=here(),
-            fix="Make two of them: `pe.table` of a tuple, `(z.real, z.imag)`.",
-        )
     whole = getattr(real, "base", None)
     if isinstance(whole, np.ndarray) and whole is imag.base and _is_whole(whole, real):
         return whole

@@ -305,6 +305,12 @@ def size_leaves(tree: TreeDef, inside: bool = False) -> list[bool]:
 
 def _complex(tree: Node, values: list[Any]) -> object:
     """A complex number or array; of leaves that are no numbers, the pair as it is."""
+    if any(isinstance(value, Packed) for value in values):
+        raise KernelTypeError(
+            "a packed table of complex numbers is made, and those hold real numbers.",
+            at=here(),
+            fix="Make two of them: `pe.table` of a tuple, `(z.real, z.imag)`.",
+        )
     numbers = all(isinstance(v, int | float | np.generic | np.ndarray | Tracer) for v in values)
     return complex_of(*values) if numbers else ComplexParts(*values)
 

@@ -536,3 +536,11 @@ def test_whole_complex_tables_compute_as_numpy_s_arrays() -> None:
 def test_numpy_functions_of_complex_tables_that_there_are_not() -> None:
     check_refused(KernelTypeError, lambda z: np.sort(z), (Z,), "np.sort")  # here
     check_refused(KernelTypeError, lambda z: np.dot(z, z), (Z,), "real numbers is needed")  # here
+
+
+def test_packed_tables_of_complex_numbers_are_refused() -> None:
+    def f(n: int) -> Any:
+        return pe.table(lambda i, j: 1j * j, over=pe.Upto(n))  # here
+
+    with pytest.raises(KernelTypeError, match="packed table of complex numbers"):
+        run(f, 3)
