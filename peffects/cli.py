@@ -49,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         nargs="*",
         help="types of the kernel's arguments: f64[n,m], i64[n], f32, float, int",
     )
+    explain.add_argument(
+        "--save", metavar="FILE", help="write to a file instead: a page if it ends in .html"
+    )
     commands.add_parser("doctor", help="print versions, cores, threading layer, cache, and advice")
     cache = commands.add_parser("cache", help="list the compiled kernels on disk")
     cache.add_argument("action", nargs="?", choices=["list", "clear"], default="list")
@@ -60,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments.subject:
         return _list_errors()
     if ":" in arguments.subject:
-        return _explain_kernel(arguments.subject, arguments.types)
+        return _explain_kernel(arguments.subject, arguments.types, arguments.save)
     return _explain(arguments.subject)
 
 
@@ -82,8 +85,8 @@ def _explain(question: str) -> int:
     return 2
 
 
-def _explain_kernel(place: str, types: Sequence[str]) -> int:
-    """Print what the kernel at FILE.py:NAME becomes for arguments of these types."""
+def _explain_kernel(place: str, types: Sequence[str], save: str | None) -> int:
+    """Print or save what FILE.py:NAME becomes for arguments of these types."""
     # Only here does the command line need the compiler; pages of errors come without it.
     from peffects.explanation import explain
 
@@ -95,10 +98,14 @@ def _explain_kernel(place: str, types: Sequence[str]) -> int:
         print(f"peffects: {error}", file=sys.stderr)
         return 2
     try:
-        print(explain(function, *args))
+        explanation = explain(function, *args)
     except PeffectsError as error:
         print(error, file=sys.stderr)
         return 1
+    if save is None:
+        print(explanation)
+    else:
+        explanation.save(save)
     return 0
 
 

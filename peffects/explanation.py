@@ -1,24 +1,28 @@
 """`explain`: what a kernel became, from the IR to the source that runs.
 
-The same stages as `compile.py`, in words: the program, the optimized program, which loops are
-parallel and what became of accumulations and why, the stages that a call runs with their work, and
-the generated source with the lines of the user in it.
+The same stages as `compile.py`, in words: the program, what each pass made of it, the optimized
+program, which loops are parallel and what became of accumulations and why, the stages that a call
+runs with their work, and the generated source with the lines of the user in it.  Of an effectful
+program: its effects.  `explaining/` counts, and makes the page for notebooks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import difflib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from peffects.codegen.loop_ir import Kernel as LoopKernel
 from peffects.codegen.loops import (
     SERIAL,
     UNBOUNDED_NS,
     Buffer,
     HostLoop,
+    InputArray,
     InputScalar,
     InputSize,
     Launch,
@@ -31,9 +35,14 @@ from peffects.codegen.lower_accumulate import Strategy
 from peffects.codegen.sizes import size_function
 from peffects.compile import Compiled
 from peffects.errors import KernelTypeError
+from peffects.explaining.costs import Cost, kernel_cost
+from peffects.explaining.effects import effect_sections, is_effectful
+from peffects.explaining.page import Page, framed, html_of, program_page, text_page
 from peffects.ir.print import print_program
 from peffects.ir.syntax import Table
 from peffects.kernels import Kernel
+from peffects.optimize.passes import Step
+from peffects.optimize.pipeline import optimize
 from peffects.source import caller
 
 __all__ = ["Explanation", "explain"]
@@ -52,10 +61,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` gives: text when printed, sections by name."""
+    """What `explain` gives: text when printed, a page in a notebook, sections by name."""
 
     name: str
     sections: dict[str, str]
+    page: Page = field(repr=False)
 
     def __str__(self) -> str:
         parts = [f"== {title} of {self.name} ==\n{text}" for title, text in self.sections.items()]
@@ -64,18 +74,36 @@ class Explanation:
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own, so that styles do not mix."""
+        return framed(self.html())
+
+    def html(self) -> str:
+        """A page that needs nothing else, in light or dark as the reader has it."""
+        return html_of(self.page)
+
     def save(self, path: str | Path) -> None:
-        """Write the text to a file."""
-        Path(path).write_text(f"{self}\n", encoding="utf-8")
+        """Write to a file: the page if its name ends in .html or .htm, else the text."""
+        target = Path(path)
+        is_page = target.suffix.lower() in (".html", ".htm")
+        target.write_text(self.html() if is_page else f"{self}\n", encoding="utf-8")
 
 
-def explain(function: Callable[..., object], *args: object, **kwargs: object) -> Explanation:
+def explain(
+    function: Callable[..., object] | Generator[Any, Any, Any], *args: object, **kwargs: object
+) -> Explanation:
     """Show what `function`, a kernel, a derivative or a function that can be a kernel, compiles to.
 
-    `args` are those of a call.  Nothing is run.  Sections: `program`, `optimized program`, `loops`
-    (which are parallel, what accumulations became, and why), `stages` (what a call runs one after
-    the other, with iterations and estimated work for these arguments), `generated source`.
+    `args` are those of a call.  Nothing is run.  Sections: `program`, `passes` (what each changed),
+    `optimized program`, `loops` (which are parallel, what accumulations became, and why), `stages`
+    (what a call runs one after the other, with iterations, estimated work, operations and bytes for
+    these arguments), `generated source`.
+
+    Of an effectful function, or a computation such as `handle(...)`, the sections are `effects`,
+    `handlers` (outermost first, with what each does around a parallel `for`) and `loops`.
     """
+    if is_effectful(function):
+        return _of_effects(function, args, kwargs)
     if not callable(function):
         raise KernelTypeError(
             f"`explain` was given {function!r}, which is no function.",
@@ -85,14 +113,41 @@ def explain(function: Callable[..., object], *args: object, **kwargs: object) ->
     kernel: Kernel[..., Any] = function if isinstance(function, Kernel) else Kernel(function)
     specialization, values = kernel.specialize(args, kwargs)
     compiled = specialization.compiled
+    steps: list[Step] = []
+    optimize(compiled.program, steps)
     sections = {
         "program": print_program(compiled.program),
+        "passes": "\n".join(map(_pass, steps)) or "none changed the program",
         "optimized program": print_program(compiled.optimized),
         "loops": "\n".join(_loops(compiled)) or "none",
         "stages": "\n".join(_stages(compiled, values)) or "none: nothing is left to compute",
         "generated source": compiled.lowered.annotated.strip(),
     }
-    return Explanation(compiled.program.name, sections)
+    name = compiled.program.name
+    return Explanation(name, sections, program_page(name, compiled, steps, sections))
+
+
+def _of_effects(
+    program: object, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Explanation:
+    """The explanation of an effectful function or of a computation, which is not performed."""
+    made: Any = program
+    if callable(program) and (args or kwargs):
+        made = program(*args, **kwargs)
+    name = getattr(program, "__name__", "the program")
+    sections = effect_sections(made)
+    return Explanation(name, sections, text_page(name, sections))
+
+
+# --- passes --------------------------------------------------------------------------------------
+
+
+def _pass(step: Step) -> str:
+    """What a pass did: the lines of the program that went and those that came."""
+    before, after = print_program(step.before), print_program(step.after)
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
+    changes = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return "\n".join([f"{step.name}:", *(f"  {line}" for line in changes)])
 
 
 # --- loops ---------------------------------------------------------------------------------------
@@ -114,26 +169,40 @@ def _loops(compiled: Compiled) -> Iterator[str]:
 def _stages(compiled: Compiled, values: Sequence[object]) -> Iterator[str]:
     """A line for each stage, with numbers for the sizes of these values, and the sum of all."""
     known = _known_slots(compiled, values)
+    kernels = {kernel.name: kernel for kernel in compiled.lowered.loops}
+    sizes = _input_sizes(compiled, values)
     works = []
     for stage in compiled.lowered.loop_program.stages:
-        yield from _stage(stage, known, "")
+        yield from _stage(stage, known, kernels, sizes, "")
         works.append(_work(stage, known))
     if len(works) > 1:
         total = None if None in works else sum(cast(list[int], works))
         yield f"together: {_duration(total)}"
 
 
-def _stage(stage: Stage, known: dict[int, int], indent: str) -> Iterator[str]:
+def _stage(
+    stage: Stage,
+    known: dict[int, int],
+    kernels: Mapping[str, LoopKernel],
+    sizes: dict[int, int],
+    indent: str,
+) -> Iterator[str]:
     if isinstance(stage, Launch) and stage.only and _value(stage.only, known) == 0:
         return  # another way is chosen for these sizes
     trip = _value(stage.trip, known)
     if isinstance(stage, HostLoop):
         yield f"{indent}{_count(trip)} times, one after the other, {stage.at.short()}:"
         for inner in stage.stages:
-            yield from _stage(inner, known, indent + "  ")
+            yield from _stage(inner, known, kernels, sizes, indent + "  ")
         return
     parts = [_how(stage, trip, known), _duration(_work(stage, known))]
-    parts += [text for text in (_memory(stage.buffers, known),) if text]
+    chunks = known.get(stage.chunks_slot, 1)
+    for buffer in stage.buffers:
+        copies = chunks if buffer.role in (Role.PARTIALS, Role.SCRATCH) else 1
+        sizes[buffer.slot] = copies * _bytes([buffer], known)
+    cost = kernel_cost(kernels[stage.kernel], known, sizes)
+    texts = (_traffic(cost), _memory(stage.buffers, known))
+    parts += [text for text in texts if text]
     yield f"{indent}{stage.kernel}, {stage.at.short()}: {', '.join(parts)}"
 
 
@@ -157,6 +226,16 @@ def _work(stage: Stage, known: Mapping[int, int]) -> int | None:
         return None if work is None or work >= UNBOUNDED_NS else work
     trip, works = _value(stage.trip, known), [_work(inner, known) for inner in stage.stages]
     return None if trip is None or None in works else trip * sum(cast(list[int], works))
+
+
+def _traffic(cost: Cost | None) -> str:
+    """Operations, bytes, and how many of the one there are for each of the other."""
+    if cost is None or not cost.bytes:
+        return ""
+    return (
+        f"{_count(cost.operations)} operations on {_count(cost.bytes)} bytes "
+        f"({cost.intensity:.2g} a byte)"
+    )
 
 
 def _memory(buffers: Sequence[Buffer], known: Mapping[int, int]) -> str:
@@ -192,6 +271,16 @@ def _known_slots(compiled: Compiled, values: Sequence[object]) -> dict[int, int]
         if isinstance(value, np.ndarray) and isinstance(slot, InputSize):
             known[slot.slot] = value.shape[size.axis]
     return known
+
+
+def _input_sizes(compiled: Compiled, values: Sequence[object]) -> dict[int, int]:
+    """The bytes of the arrays among the inputs, by the slots of their addresses."""
+    inputs = compiled.lowered.loop_program.inputs
+    return {
+        kind.slot: value.nbytes
+        for kind, value in zip(inputs, values, strict=False)
+        if isinstance(kind, InputArray) and isinstance(value, np.ndarray)
+    }
 
 
 def _value(size: SizeExpr, known: Mapping[int, int]) -> int | None:

@@ -183,6 +183,11 @@ def loss(w, x, scale):
 
 slope = pe.grad(loss)
 number = 3
+
+@pe.effectful
+def program() -> "pe.Eff[pe.Par, int]":
+    yield from pe.pfor(pe.Fin(3), lambda i: i)
+    return 1
 """
 
 
@@ -203,6 +208,23 @@ def test_explain_shows_a_kernel_of_a_file(model: Path, capsys: pytest.CaptureFix
 def test_explain_shows_a_derivative(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", f"{model}:slope", "f64[d]", "f64[n,d]", "f64"]) == 0
     assert "optimized program" in capsys.readouterr().out
+
+
+def test_explain_saves_a_page(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "loss.html"
+    types = ["f64[d]", "f64[n,d]", "f64"]
+    assert cli.main(["explain", f"{model}:loss", *types, "--save", str(page)]) == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert capsys.readouterr().out == ""
+
+
+def test_explain_shows_an_effectful_program(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", f"{model}:program"]) == 0
+    assert "performs pe.Par" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from peffects.ir.syntax import (
     WithAcc,
 )
 from peffects.ir.typing import set_of
+from peffects.source import UNKNOWN, SrcInfo
 
 _MARK = {Bounds.PROVED: "", Bounds.CHECKED: "?", Bounds.UNCHECKED: "!"}
 
@@ -41,6 +42,13 @@ _MARK = {Bounds.PROVED: "", Bounds.CHECKED: "?", Bounds.UNCHECKED: "!"}
 def print_program(program: Program, *, canonical: bool = False) -> str:
     """The text of a program in the notation of `ir/syntax.py`."""
     return _Printer(canonical).program(program)
+
+
+def lines_with_places(program: Program) -> list[tuple[str, SrcInfo]]:
+    """The lines of `print_program`, each with the user's line that it comes from."""
+    printer = _Printer(canonical=False)
+    printer.program(program)
+    return list(zip(printer.lines, printer.places, strict=True))
 
 
 def print_block(block: Block) -> str:
@@ -56,6 +64,8 @@ class _Printer:
         self.names: dict[Var, str] = {}
         self.taken: dict[str, int] = {}
         self.lines: list[str] = []
+        self.places: list[SrcInfo] = []
+        self.at = UNKNOWN
 
     def name(self, var: Var) -> str:
         if var not in self.names:
@@ -99,6 +109,7 @@ class _Printer:
 
     def put(self, depth: int, text: str) -> None:
         self.lines.append("  " * depth + text)
+        self.places.append(self.at)
 
     def program(self, program: Program) -> str:
         sizes = ", ".join(
@@ -106,6 +117,7 @@ class _Printer:
             for s in program.sizes
         )
         params = ", ".join(map(self.typed, program.params))
+        self.at = program.src
         title = "program" if self.canonical else program.name
         self.put(0, f"{title}({params})" + (f"   sizes {sizes}" if sizes else ""))
         for fact in program.facts:
@@ -122,10 +134,12 @@ class _Printer:
             self.put(depth, f"-> {self.atoms(block.results)}".rstrip())
 
     def binding(self, binding: Binding, depth: int) -> None:
+        self.at = binding.src
         head, blocks = self.expr(binding)
         left = self.left(binding) if binding.vars else ""
         self.put(depth, left + head)
         for title, block in blocks:
+            self.at = binding.src
             if title:
                 self.put(depth, title)
             self.block(block, depth + 1)

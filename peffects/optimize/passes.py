@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from peffects.ir.check import check_program
@@ -19,11 +20,25 @@ from peffects.ir.syntax import Program
 Pass: TypeAlias = Callable[[Program], Program]
 
 
-def run(name: str, transform: Pass, program: Program) -> Program:
-    """The result of one pass, checked and shown where the environment asks for it."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass that changed a program."""
+
+    name: str
+    before: Program
+    after: Program
+
+
+def run(name: str, transform: Pass, program: Program, steps: list[Step] | None = None) -> Program:
+    """The result of one pass, checked and shown where the environment asks for it.
+
+    `steps` gets what the pass did, if it did anything.
+    """
     result = transform(program)
     if result is program:
         return program
+    if steps is not None:
+        steps.append(Step(name, program, result))
     if os.environ.get("PEFFECTS_CHECK", "") not in ("", "0"):
         check_program(result, name)
     if os.environ.get("PEFFECTS_DUMP", "") in (name, "all"):

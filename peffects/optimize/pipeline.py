@@ -13,7 +13,7 @@ from peffects.optimize.dead_code import dead_code
 from peffects.optimize.fuse_loops import fuse_loops
 from peffects.optimize.hoist import hoist
 from peffects.optimize.inline_tables import inline_tables
-from peffects.optimize.passes import Pass, run
+from peffects.optimize.passes import Pass, Step, run
 from peffects.optimize.simplify import simplify
 from peffects.optimize.split_products import split_products
 
@@ -37,22 +37,25 @@ LAST: tuple[tuple[str, Pass], ...] = (
 """These run once, when the rounds are over; the others where the first has found something."""
 
 
-def optimize(program: Program) -> Program:
-    """The program with its meaning unchanged, loops fused, nothing computed twice or in vain."""
+def optimize(program: Program, steps: list[Step] | None = None) -> Program:
+    """The program with its meaning unchanged, loops fused, nothing computed twice or in vain.
+
+    `steps` gets each pass that changed the program, with the program before and after it.
+    """
     clean: dict[str, Program] = {}
     for _ in range(ROUNDS):
         start = program
         for name, transform in PASSES:
             if clean.get(name) is program:
                 continue
-            before, program = program, run(name, transform, program)
+            before, program = program, run(name, transform, program, steps)
             if program is before:
                 clean[name] = program
         if program is start:
             break
     (name, split), *after = LAST
-    before, program = program, run(name, split, program)
+    before, program = program, run(name, split, program, steps)
     if program is not before:
         for name, transform in after:
-            program = run(name, transform, program)
+            program = run(name, transform, program, steps)
     return program

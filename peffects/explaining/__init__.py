@@ -1,0 +1,1 @@
+"""What `explain` counts and draws: costs of loops, pages of HTML, rows of effects."""
