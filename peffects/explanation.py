@@ -200,7 +200,8 @@ def _stage(
     for buffer in stage.buffers:
         copies = chunks if buffer.role in (Role.PARTIALS, Role.SCRATCH) else 1
         sizes[buffer.slot] = copies * _bytes([buffer], known)
-    cost = kernel_cost(kernels[stage.kernel], known, sizes)
+    kernel = kernels.get(stage.kernel)  # none of a matrix product's: it is not made from loops
+    cost = None if kernel is None else kernel_cost(kernel, known, sizes)
     texts = (_traffic(cost), _memory(stage.buffers, known))
     parts += [text for text in texts if text]
     yield f"{indent}{stage.kernel}, {stage.at.short()}: {', '.join(parts)}"

@@ -139,8 +139,8 @@ def dot(x: Any, y: Any) -> Any:
 
 
 @pe.kernel
-def matmul(a: Any, b: Any) -> Any:
-    return pe.table(lambda i, j: pe.sum(lambda k: a[i, k] * b[k, j]))
+def distances(a: Any, b: Any) -> Any:
+    return pe.table(lambda i, j: pe.sum(lambda k: abs(a[i, k] - b[k, j])))
 
 
 @pe.kernel
@@ -162,15 +162,24 @@ def test_operations_and_bytes_of_vectors(n: int) -> None:
     assert 16 * n <= bytes_ <= 16 * n + 64 * 8 * 130  # the partial results of 64 chunks
 
 
-def test_operations_and_bytes_of_a_matrix_product() -> None:
+def test_operations_and_bytes_of_nested_loops() -> None:
     n, m, p = 50, 40, 30
-    stages = pe.explain(matmul, np.ones((n, m)), np.ones((m, p))).sections["stages"]
+    stages = pe.explain(distances, np.ones((n, m)), np.ones((m, p))).sections["stages"]
     found = re.search(r"([\d,]+) operations on ([\d,]+) bytes", stages)
     assert found is not None
     operations, bytes_ = (int(group.replace(",", "")) for group in found.groups())
-    assert operations == pytest.approx(2 * n * m * p, rel=0.05)
+    assert operations == pytest.approx(3 * n * m * p, rel=0.05)
     each_once = 8 * (n * m + m * p + n * p)
     assert each_once <= bytes_ <= 2 * each_once
+
+
+def test_a_matrix_product_is_named() -> None:
+    def product(a: Any, b: Any) -> Any:
+        return pe.table(lambda i, j: pe.sum(lambda k: a[i, k] * b[k, j]))
+
+    explanation = pe.explain(product, np.ones((50, 40)), np.ones((40, 30)))
+    assert "matrix product" in explanation.sections["loops"]
+    Reader(explanation.html())
 
 
 def test_triangles_have_their_middle_length() -> None:
