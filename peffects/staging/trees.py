@@ -155,6 +155,8 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
         yield from value.items()
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
+    elif isinstance(value, Composite):
+        yield from enumerate(value.take_apart()[1])
     elif isinstance(value, IndexSet | Packed):
         for name in value.fields:
             yield name, getattr(value, name)
