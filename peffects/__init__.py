@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from peffects.parallel.tasks import run_async
     from peffects.pickling import pickled, unpickled
     from peffects.resumption import Resumption
+    from peffects.staging.checks import check
     from peffects.staging.folds import (
         cummax,
         cummin,
@@ -209,6 +210,7 @@ __all__ = [
     "bit_count",
     "cbrt",
     "ceil",
+    "check",
     "check_grads",
     "copysign",
     "cos",
@@ -414,6 +416,7 @@ _HOMES = {
         "fold",
         "scan",
     ),
+    "staging.checks": ("check",),
     "staging.maths": (
         "arccos",
         "arccosh",

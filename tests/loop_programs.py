@@ -201,8 +201,7 @@ def gather(work_ns: int = 1) -> Executable:
                 ValueRangeError,
                 "x is {value} at {index}, not {size}.",
                 HERE,
-                float_value=True,
-                float_size=True,
+                operands=("float64", "float64"),
             ),
         ),
     )

@@ -212,7 +212,9 @@ class _KernelText:
             case Guard(index, size, number):
                 self.put(f"if u64({self.bare(index)}) >= u64({self.bare(size)}):")
                 self.nested((Fail(number, index, size),))
-            case Fail(number, value, size):
+            case Fail(number, value, size, more):
+                for place, operand in enumerate(more, start=2):
+                    self.put(f"note(frame, chunk, {place}, {self.word(operand)})")
                 operands = f"{self.word(value)}, {self.word(size)}"
                 self.put(f"fail(frame, chunk, {number}, {self.flat()}, {operands})")
                 self.put("return")

@@ -48,6 +48,7 @@ __all__ = [
     "frame_get",
     "frame_set",
     "load",
+    "note",
     "reduce_add",
     "reduce_max",
     "reduce_min",
@@ -293,6 +294,16 @@ def fail(
         builder.store(word, builder.gep(record, [_I64(field)]))
     failed = _element(builder, "int64", frame, _I64(FAILED_SLOT))
     builder.store_atomic(_I64(1), failed, "monotonic", 8)
+
+
+@_intrinsic(types.void, *[types.int64] * 4)
+def note(
+    builder: ir.IRBuilder, frame: ir.Value, chunk: ir.Value, number: ir.Value, word: ir.Value
+) -> None:
+    """`note(frame, chunk, number, word)`: write operand `number`, from 2 on, of what fails next."""
+    row = builder.mul(chunk, _I64(STATUS_FIELDS))
+    record = _element(builder, "int64", _slot(builder, frame, STATUS_SLOT), row)
+    builder.store(word, builder.gep(record, [builder.add(number, _I64(2))]))
 
 
 @_intrinsic(types.int64, types.float64)

@@ -204,11 +204,12 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Record failure `number` with two operands and leave the kernel."""
+    """Record failure `number` with two operands, and `more`, and leave the kernel."""
 
     number: int
     value: Expr
     size: Expr
+    more: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

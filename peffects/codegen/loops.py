@@ -29,6 +29,7 @@ __all__ = [
     "FIRST_FREE_SLOT",
     "FREE",
     "MOST_FREE_CHUNKS",
+    "MOST_OPERANDS",
     "MOST_PARTIALS",
     "NO_SLOT",
     "PARTIALS_BYTES",
@@ -70,8 +71,8 @@ __all__ = [
 STATUS_SLOT = 0
 """Address of the status array: int64 [chunks, STATUS_FIELDS], all zero when a stage starts.
 
-A kernel that fails writes (failure number + 1, flat loop index, operand 1, operand 2) into the row
-of its chunk and returns; see `intrinsics.fail`.
+A kernel that fails writes (failure number + 1, flat loop index, operands) into the row of its chunk
+and returns; see `intrinsics.fail`.
 """
 CANCEL_SLOT = 1
 """Address of the cancel flag, an int64: a kernel that finds it nonzero returns."""
@@ -87,7 +88,9 @@ FIRST_FREE_SLOT = 8
 """Slots below this one belong to the launcher; programs use this one and those that follow."""
 NO_SLOT = -1
 
-STATUS_FIELDS = 4
+STATUS_FIELDS = 16
+MOST_OPERANDS = STATUS_FIELDS - 2
+"""Values that the message of one failure can show."""
 RAISED = -1
 """In the first field of a status record: the kernel raised, which is a bug of ours."""
 TICK_STRIDE = 8
@@ -320,17 +323,16 @@ Output: TypeAlias = OutputBuffer | OutputScalar
 class Failure:
     """What to raise when a kernel reports this failure.
 
-    `text` says what happened; `{index}`, `{value}` and `{size}` in it stand for the flat loop index
-    and the two operands of the status record, which hold a double's bits where `float_value` and
-    `float_size` say so.
+    `text` says what happened; `{index}` in it stands for the flat loop index, `{0}`, `{1}` and so
+    on for the operands of the status record, whose types are `operands`.  The first two may be
+    called `{value}` and `{size}`.  A float is held as the bits of a double.
     """
 
     error: type[PeffectsError]
     text: str
     at: SrcInfo = UNKNOWN
     fix: str = ""
-    float_value: bool = False
-    float_size: bool = False
+    operands: tuple[str, ...] = ("int64", "int64")
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,6 +384,7 @@ class BlockLowering(ValueLowering):
         """Stop with the user's error unless the condition holds."""
         translated = check_failure(check, src)
         number = self.scope.failure(translated.failure)
-        shown: list[Expr] = [*map(self.scalar, translated.shown), literal(0), literal(0)]
-        fail = Fail(number, shown[0], shown[1])
+        shown: list[Expr] = [*map(self.scalar, translated.shown)]
+        shown += [literal(0)] * (2 - len(shown))
+        fail = Fail(number, shown[0], shown[1], tuple(shown[2:]))
         self.k.emit(Branch(self.scalar(check.ok), (), (fail,)))

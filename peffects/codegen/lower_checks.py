@@ -1,4 +1,4 @@
-"""Checks of the IR as failures of the launcher: the same words, from two operands of a record."""
+"""Checks of the IR as failures of the launcher: the same words, from operands of a record."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
 
-from peffects.codegen.loops import Failure
+from peffects.codegen.loops import MOST_OPERANDS, Failure
 from peffects.errors import InternalError
 from peffects.ir.syntax import Atom, Check, Lit, Scalar
 from peffects.source import SrcInfo
 
 __all__ = ["CheckFailure", "check_failure"]
-
-_FIELDS = ("value", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +25,18 @@ class CheckFailure:
 def check_failure(check: Check, src: SrcInfo) -> CheckFailure:
     """Translate the text of a check, whose operands are positional, to that of a failure.
 
-    Literal operands become part of the text, since a record holds two numbers only.
+    Literal operands become part of the text, since a record holds few numbers.
     """
     shown = tuple(dict.fromkeys(x for x in check.operands if not isinstance(x, Lit)))
-    if len(shown) > len(_FIELDS):
-        raise InternalError(f"lowering: a check shows {len(shown)} values, not two.")
+    if len(shown) > MOST_OPERANDS:
+        raise InternalError(f"lowering: a check shows {len(shown)} values, not {MOST_OPERANDS}.")
     text = "".join(
         literal.replace("{", "{{").replace("}", "}}")
         + ("" if name is None else _field(check.operands, shown, name, spec or "", conversion))
         for literal, name, spec, conversion in Formatter().parse(check.text)
     )
-    floats = [isinstance(x.type, Scalar) and x.type.is_float for x in shown] + [False, False]
-    failure = Failure(check.error, text, src, check.fix, floats[0], floats[1])
+    types = (x.type.dtype if isinstance(x.type, Scalar) else "int64" for x in shown)
+    failure = Failure(check.error, text, src, check.fix, tuple(types))
     return CheckFailure(failure, shown)
 
 
@@ -51,4 +49,4 @@ def _field(
     if isinstance(operand, Lit):
         fixed = ("{0" + suffix + "}").format(operand.value)
         return fixed.replace("{", "{{").replace("}", "}}")
-    return "{" + _FIELDS[shown.index(operand)] + suffix + "}"
+    return "{" + str(shown.index(operand)) + suffix + "}"

@@ -274,18 +274,28 @@ class _RunnableLaunch(Runnable):
         words = workspace.words
         for chunk in range(chunks):
             at = workspace.status_at + chunk * STATUS_FIELDS
-            number, index, value, size = words[at : at + STATUS_FIELDS]
+            number, index = words[at : at + 2]
             if number == RAISED:
                 raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
             if number:
-                failure, doubles = self._failures[number - 1], workspace.doubles
-                text = failure.text.format(
-                    index=index,
-                    value=doubles[at + 2] if failure.float_value else value,
-                    size=doubles[at + 3] if failure.float_size else size,
-                )
+                failure = self._failures[number - 1]
+                shown = [
+                    _shown(workspace, at + place, dtype)
+                    for place, dtype in enumerate(failure.operands, start=2)
+                ]
+                named = dict(zip(("value", "size"), shown, strict=False))
+                text = failure.text.format(*shown, index=index, **named)
                 raise failure.error(text, at=failure.at, fix=failure.fix)
         raise InternalError(f"The kernel {self._kernel} failed without saying how.")
+
+
+def _shown(workspace: Workspace, at: int, dtype: str) -> float | int | bool:
+    """An operand of a status record."""
+    if dtype.startswith("float"):
+        return workspace.doubles[at]
+    if dtype == "bool":
+        return bool(workspace.words[at])
+    return workspace.unsigned[at] if dtype == "uint64" else workspace.words[at]
 
 
 class _OwnWords:

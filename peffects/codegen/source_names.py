@@ -18,8 +18,8 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "peffects.codegen.intrinsics": (
         "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail",
-        "frame_get", "frame_set", "load", "reduce_add", "reduce_max", "reduce_min", "reduce_mul",
-        "store", "tick",
+        "frame_get", "frame_set", "load", "note", "reduce_add", "reduce_max", "reduce_min",
+        "reduce_mul", "store", "tick",
     ),
     "peffects.codegen.random_numbers": ("cos_turn", "log_unit", "threefry"),
     "peffects.codegen.vector_math": ("cbrt", "exp", "log"),

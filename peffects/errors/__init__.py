@@ -61,6 +61,7 @@ from peffects.errors.kernels import (
 from peffects.errors.running import (
     AllocationError,
     BoundsError,
+    CheckFailedError,
     DivisionError,
     LaunchTimeoutError,
     NotANumberError,
@@ -74,6 +75,7 @@ __all__ = [
     "AnswerMutated",
     "AwaitError",
     "BoundsError",
+    "CheckFailedError",
     "ControlFlowError",
     "DataRaceError",
     "DerivativeArgumentError",

@@ -67,7 +67,6 @@ class ControlFlowError(PeffectsError, TypeError):
 
     Wrong:
 
-        assert x[i] > 0.0              # a test that is not rewritten
         names[int(x[i])]               # an element of a Python list
         float.hex(x[i])                # a conversion inside a library
 

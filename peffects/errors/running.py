@@ -100,3 +100,18 @@ class OutArgumentError(PeffectsError, ValueError):
     """
 
     code = "PE408"
+
+
+class CheckFailedError(PeffectsError, AssertionError):
+    """A condition that a kernel checks, by `pe.check` or `assert`, does not hold.
+
+    Wrong, where some x[i] is negative:
+
+        def root(i):
+            pe.check(x[i] >= 0.0, f"x is {x[i]:.3f}")
+            return pe.sqrt(x[i])
+
+    Right: values for which it holds; or say what else to do: `if x[i] >= 0.0: ... else: ...`.
+    """
+
+    code = "PE409"

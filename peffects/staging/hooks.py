@@ -33,6 +33,7 @@ from peffects.staging.accumulators import AccumulatorTracer
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
+from peffects.staging.checks import assertion
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -43,6 +44,7 @@ from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
 from peffects.staging.tabular import items_of
+from peffects.staging.texts import text
 from peffects.staging.trace import Trace, current, here
 from peffects.staging.values import UNSET
 from peffects.staging.writes import Writes, inputs_of
@@ -261,6 +263,16 @@ class Hooks(Writes, SpecialMethods):
             at=here(),
             fix="Move it out of the kernel into a plain function.",
         )
+
+    # --- checks and texts ------------------------------------------------------------------------
+
+    def assertion(self, condition: object, message: Callable[[], object] | None) -> None:
+        """`assert condition, message()`."""
+        assertion(self.truth(condition), message)
+
+    def text(self, *pieces: str | tuple[object, str, object]) -> object:
+        """An f-string."""
+        return text(*pieces)
 
     # --- expressions -----------------------------------------------------------------------------
 

@@ -77,6 +77,7 @@ def bind_index(
 ) -> tuple[Var, IndexTracer]:
     """A fresh index over `index_set`: its variable and its tracer."""
     var = Var(name, Idx(FinSet(index_set.atom, index_set.label)))
+    scope.indices.append(var)
     return var, IndexTracer(var, index_set, scope, exact)
 
 

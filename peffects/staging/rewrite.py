@@ -338,6 +338,11 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return self.leaving("raise", node, 0)
 
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        told = ast.Constant(None) if node.msg is None else self.thunk(node.msg)
+        return self.at(ast.Expr(self.hook("assertion", node.test, told)), node)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         symbol = ast.Constant(_AUGMENTED[type(node.op)])
         value = self.expr(node.value)
@@ -423,6 +428,19 @@ class _Rewriter(ast.NodeTransformer):
             return node
         node.func = self.at(self.hook("callee", node.func), node.func)
         return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """`f"{x!r:>8}"` is `_pe.text((x, "r", ">8"))`."""
+        pieces: list[ast.expr] = []
+        for value in node.values:
+            if not isinstance(value, ast.FormattedValue):
+                pieces.append(value)
+                continue
+            conversion = ast.Constant(chr(value.conversion) if value.conversion > 0 else "")
+            spec = self.expr(value.format_spec) if value.format_spec else ast.Constant("")
+            field: list[ast.expr] = [self.expr(value.value), conversion, spec]
+            pieces.append(ast.Tuple(field, ast.Load()))
+        return self.at(self.hook("text", *pieces), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         test, body, orelse = map(self.expr, (node.test, node.body, node.orelse))

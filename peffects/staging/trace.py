@@ -64,6 +64,7 @@ class Scope:
         self.builder = Builder(src)
         self.accumulators: list[Accumulator] = []
         self.nonnegative: set[Atom] = set()
+        self.indices: list[Var] = []
 
     def up(self) -> Iterator[Scope]:
         """This scope and all around it."""

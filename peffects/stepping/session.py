@@ -26,7 +26,7 @@ from peffects.errors import (
 )
 from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import BOOL, Monoid
-from peffects.staging import maths, ops
+from peffects.staging import checks, maths, ops
 from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
 from peffects.staging.promotion import scalar_of
@@ -121,6 +121,7 @@ class _Session:
             ops.accumulator: _accumulator, ops.mean: self.mean, ops.logsumexp: self.logsumexp,
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
+            checks.check: self.check,
             int: _int, float: _float, min: _min, max: _max, **_MATHS,
             **sequential_operations(self),
         }  # fmt: skip
@@ -292,13 +293,20 @@ class _Session:
             )
 
     def _found_nan(self, what: str) -> None:
-        places = [
+        fix = "Look at what it is computed from."
+        raise NotANumberError(f"{what} is nan.", at=here(), notes=self._places(), fix=fix)
+
+    def _places(self) -> list[str]:
+        """The iterations that are running, innermost first."""
+        return [
             f"in iteration {', '.join(map(str, map(int, place)))} of {loop}"
             for loop, place in reversed(self.indices)
         ]
-        raise NotANumberError(
-            f"{what} is nan.", at=here(), notes=places, fix="Look at what it is computed from."
-        )
+
+    def check(self, condition: Any, message: object = "") -> None:
+        """`pe.check`."""
+        if not np.all(condition):
+            raise checks.failed(str(message), self._places())
 
     # --- loops -----------------------------------------------------------------------------------
 

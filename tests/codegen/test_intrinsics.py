@@ -236,6 +236,7 @@ def report(chunk, frame):
     tick(frame, chunk, 5)
     tick(frame, chunk, 2)
     if cancelled(frame):
+        note(frame, chunk, 2, 33)
         fail(frame, chunk, 6, 11, bits_of_f64(0.5), -4)
 """
 )
@@ -269,10 +270,11 @@ def test_ticks_cancel_flag_and_status_are_where_the_launcher_looks() -> None:
     assert workspace.ticks[3] == 7
     assert words[FAILED_SLOT] == 1
     at = workspace.status_at + 3 * STATUS_FIELDS
-    assert words[at : at + 4].tolist() == [
+    assert words[at : at + 5].tolist() == [
         7,
         11,
         struct.unpack("<q", struct.pack("<d", 0.5))[0],
         -4,
+        33,
     ]
-    assert words[at - 4 : at].tolist() == [0, 0, 0, 0]
+    assert words[at - STATUS_FIELDS : at].tolist() == [0] * STATUS_FIELDS

@@ -15,6 +15,7 @@ from strategies import programs as random_programs
 
 from peffects.codegen.cpu import compile_cpu
 from peffects.codegen.driver import threads
+from peffects.codegen.loops import MOST_OPERANDS
 from peffects.codegen.lower_accumulate import Strategy
 from peffects.errors import (
     BoundsError,
@@ -537,11 +538,11 @@ def test_both_operands_of_a_check_may_be_floats() -> None:
     assert failure(s.done(x), 2.5, 0.25).what == "0.25 and 2.5"
 
 
-def test_a_check_of_three_values_is_an_error_of_ours() -> None:
-    s = Sketch("three")
-    shown = tuple(s.scalar(name) for name in "xyz")
-    s.b.emit(Check(Lit(False, BOOL), ValueRangeError, "{0} {1} {2}", shown))
-    with pytest.raises(InternalError, match="shows 3 values"):
+def test_a_check_of_too_many_values_is_an_error_of_ours() -> None:
+    s = Sketch("many")
+    shown = tuple(s.scalar(f"x{k}") for k in range(MOST_OPERANDS + 1))
+    s.b.emit(Check(Lit(False, BOOL), ValueRangeError, "", shown))
+    with pytest.raises(InternalError, match="shows 15 values"):
         compile_cpu(s.done(shown[0]))
 
 

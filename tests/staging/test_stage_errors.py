@@ -203,11 +203,6 @@ def no_source() -> dict[str, Any]:
 
 
 def test_control_flow_that_is_not_rewritten() -> None:
-    def f(x: Any) -> Any:
-        assert x[0] > 0, "a message"  # here
-
-    check(ControlFlowError, f, (X,), "truth value")
-
     space = no_source()
     with pytest.raises(ControlFlowError, match="truth value"):
         run(space["test"], 1.0)
@@ -233,7 +228,7 @@ def test_python_needs_the_number() -> None:
     check(ControlFlowError, h, (3,), "`range`")
 
     def text(x: Any) -> Any:
-        return f"{x}"  # here
+        return str(x)  # here
 
     check(ControlFlowError, text, (1.0,), "the text of the value `x`")
 
