@@ -47,11 +47,12 @@ from peffects.source import caller
 
 __all__ = ["Explanation", "explain"]
 
-_LOOPS = (Strategy.PARALLEL, Strategy.STRIPS, Strategy.SERIAL, Strategy.PRODUCT)
+_LOOPS = (Strategy.PARALLEL, Strategy.STRIPS, Strategy.SERIAL, Strategy.HOSTED, Strategy.PRODUCT)
 _WORDS = {
     Strategy.PARALLEL: "runs in parallel",
     Strategy.STRIPS: "runs in strips",
     Strategy.SERIAL: "is serial",
+    Strategy.HOSTED: "is a loop of stages",
     Strategy.DIRECT: "is written directly",
     Strategy.REDUCTION: "is a reduction",
     Strategy.PRIVATE: "has private copies",
@@ -187,12 +188,13 @@ def _stage(
     sizes: dict[int, int],
     indent: str,
 ) -> Iterator[str]:
-    if isinstance(stage, Launch) and stage.only and _value(stage.only, known) == 0:
+    if stage.only is not None and _value(stage.only, known) == 0:
         return  # another way is chosen for these sizes
     trip = _value(stage.trip, known)
     if isinstance(stage, HostLoop):
-        yield f"{indent}{_count(trip)} times, one after the other, {stage.at.short()}:"
-        for inner in stage.stages:
+        times = "again and again" if stage.test else f"{_count(trip)} times, one after the other"
+        yield f"{indent}{times}, {stage.at.short()}:"
+        for inner in stage.parts:
             yield from _stage(inner, known, kernels, sizes, indent + "  ")
         return
     parts = [_how(stage, trip, known), _duration(_work(stage, known))]
@@ -225,6 +227,10 @@ def _work(stage: Stage, known: Mapping[int, int]) -> int | None:
     if isinstance(stage, Launch):
         work = _value(stage.work_ns, known)
         return None if work is None or work >= UNBOUNDED_NS else work
+    if stage.test:
+        return None
+    if stage.only is not None and _value(stage.only, known) == 0:
+        return 0
     trip, works = _value(stage.trip, known), [_work(inner, known) for inner in stage.stages]
     return None if trip is None or None in works else trip * sum(cast(list[int], works))
 

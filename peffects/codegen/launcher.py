@@ -206,14 +206,14 @@ def _report(
 def _buffers(stages: Sequence[Stage]) -> list[Buffer]:
     found: list[Buffer] = []
     for stage in stages:
-        found += _buffers(stage.stages) if isinstance(stage, HostLoop) else stage.buffers
+        found += _buffers(stage.parts) if isinstance(stage, HostLoop) else stage.buffers
     return found
 
 
 def _most_chunks(stages: Sequence[Stage]) -> int:
     return max(
         (
-            _most_chunks(stage.stages) if isinstance(stage, HostLoop) else stage.chunks.most
+            _most_chunks(stage.parts) if isinstance(stage, HostLoop) else stage.chunks.most
             for stage in stages
         ),
         default=1,

@@ -256,6 +256,9 @@ class Launch:
 class HostLoop:
     """Run `stages` one after the other, `trip` times, with the iteration's number in `index_slot`.
 
+    With `reverse` the numbers fall.  With a `test`, those stages run before each iteration, and the
+    loop ends when the slot `go_on_slot` is 0 behind them.  `only` is as in a `Launch`.
+
     Buffers of the stages inside are allocated in the first iteration and used again by the others;
     they are allocated anew (and lose what they hold) when their shape changes with the index.
     """
@@ -264,6 +267,15 @@ class HostLoop:
     index_slot: int
     stages: tuple[Stage, ...]
     at: SrcInfo = UNKNOWN
+    reverse: bool = False
+    test: tuple[Stage, ...] = ()
+    go_on_slot: int = NO_SLOT
+    only: Within | None = None
+
+    @property
+    def parts(self) -> tuple[Stage, ...]:
+        """All stages inside."""
+        return self.test + self.stages
 
 
 Stage: TypeAlias = Launch | HostLoop

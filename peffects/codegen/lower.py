@@ -9,7 +9,7 @@ of chunks are combined by `lower_partials.py`.  What happens inside a stage is `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from peffects.codegen.loop_ir import Axis, Expr, Kernel, Local, Store, literal, plus, times
@@ -31,7 +31,8 @@ from peffects.codegen.loops import (
 from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose
 from peffects.codegen.lower_block import BlockLowering
 from peffects.codegen.lower_facts import Facts, has_no_loops
-from peffects.codegen.lower_kernel import Frame, KernelBuilder, Place, identifier
+from peffects.codegen.lower_host import HostLowering
+from peffects.codegen.lower_kernel import Frame, Place, identifier
 from peffects.codegen.lower_partials import Accumulator, combine, start_partial
 from peffects.codegen.lower_products import (
     LEAST_OPERATIONS,
@@ -81,7 +82,7 @@ def lower(program: Program) -> Lowered:
     frame = Frame()
     scope = Scope(Facts.of(program))
     inputs = _bind_inputs(program, scope, frame)
-    spine = _Spine(program, Stages(scope, frame, program.src))
+    spine = _Spine(Stages(scope, frame, program.src))
     for binding in program.body.bindings:
         spine.binding(binding)
     outputs = tuple(spine.output(atom) for atom in program.body.results)
@@ -119,17 +120,14 @@ def _bind_inputs(program: Program, scope: Scope, frame: Frame) -> tuple[Input, .
     return tuple(found)
 
 
-class _Spine:
-    def __init__(self, program: Program, stages: Stages) -> None:
-        self.program, self.stages, self.scope = program, stages, stages.scope
-        self.accumulators: dict[Var, Accumulator] = {}
-        self.decisions: list[Decision] = []
+_NO_PLACES: Mapping[Var, Place] = {}
+
+
+class _Spine(HostLowering):
+    def __init__(self, stages: Stages) -> None:
+        super().__init__(stages)
         self.returned: set[int] = set()
         self.product_dtypes: dict[str, None] = {}
-
-    def lowering(self, k: KernelBuilder) -> BlockLowering:
-        """What lowers blocks into the kernel `k`."""
-        return BlockLowering(self.scope, k, self.stages.leaf)
 
     # --- bindings -----------------------------------------------------------------------------
 
@@ -144,11 +142,13 @@ class _Spine:
                 self.parallel(loop, binding)
             case WithAcc(refs, body):
                 self.with_acc(refs, body, binding)
+            case Fold() | While() if self.can_be_hosted(binding):
+                self.hosted(binding)
             case _:
                 self.serially(binding)
 
-    def serially(self, binding: Binding) -> None:
-        """Append a binding to the serial stage."""
+    def serially(self, binding: Binding, places: Mapping[Var, Place] = _NO_PLACES) -> None:
+        """Append a binding to the serial stage; its tables go to `places`, where there are any."""
         expr = binding.expr
         if blocks_of(expr):
             self.stages.close_if_computed(list(expr_free_vars(expr)))
@@ -158,7 +158,11 @@ class _Spine:
         for ref in refs:
             self.scope.values[ref] = self.serial_target(ref, lowering)
         made = () if isinstance(expr, Index) else binding.vars
-        wanted = {v: self.stages.table(v, stage) for v in made if isinstance(v.type, Table)}
+        wanted = {
+            v: places.get(v) or self.stages.table(v, stage)
+            for v in made
+            if isinstance(v.type, Table)
+        }
         lowering.binding(binding, wanted)
         for var in binding.vars:
             value = self.scope.values[var]
@@ -169,7 +173,7 @@ class _Spine:
             assert isinstance(target, Target)
             self.accumulators[ref].value = target.at
         stage.work += (self.stages.work(Block((binding,), ())),)
-        if isinstance(expr, Fold | While):
+        if isinstance(expr, Fold | While) and not self.can_be_hosted(binding):
             reason = "each iteration needs the one before; loops in it run in the same thread"
             self.decide(
                 Strategy.SERIAL, "fold" if isinstance(expr, Fold) else "while", reason, binding
@@ -214,10 +218,6 @@ class _Spine:
         self.stages.close_if_computed(dims)
         place = self.stages.buffer(ref.name, held.elem, dims)
         return Accumulator(monoid, Lit(identity_of(monoid, held.elem), held.elem), place)
-
-    def decide(self, strategy: Strategy, subject: str, reason: str, binding: Binding) -> None:
-        """Note a choice for `explain`."""
-        self.decisions.append(Decision(strategy, subject, reason, binding.src))
 
     # --- matrix products ----------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Strategy(Enum):
     PARALLEL = "parallel loop"
     STRIPS = "strips"
     SERIAL = "serial"
+    HOSTED = "loop of stages"
     DIRECT = "direct"
     REDUCTION = "reduction"
     PRIVATE = "private copies"

@@ -6,8 +6,9 @@ when all are known, since a later kernel may want a scalar that an earlier one c
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from peffects.codegen.loop_ir import Axis, Kernel, Local, literal
 from peffects.codegen.loops import (
@@ -16,11 +17,13 @@ from peffects.codegen.loops import (
     Buffer,
     ChunkRule,
     Const,
+    HostLoop,
     Launch,
     OwnFrame,
     Role,
     SizeExpr,
     SlotSize,
+    Stage,
     Sum,
     Within,
 )
@@ -30,7 +33,7 @@ from peffects.codegen.lower_values import Scope
 from peffects.ir.syntax import I64, Atom, Block, Lit, Scalar, Table, Var
 from peffects.source import SrcInfo
 
-__all__ = ["StageBuilder", "Stages"]
+__all__ = ["LoopBuilder", "StageBuilder", "Stages"]
 
 _BETWEEN = -2
 """The number of the current kernel between two stages: all values are known."""
@@ -59,12 +62,24 @@ class StageBuilder:
         self.k.buffers += [buffer for buffer in other.k.buffers if buffer.role in lasting]
 
 
+@dataclass(slots=True)
+class LoopBuilder:
+    """A loop of the launcher, whose stages are being made; `loop` has everything but these."""
+
+    loop: HostLoop
+    test: list[StageBuilder | LoopBuilder] = field(default_factory=list)
+    stages: list[StageBuilder | LoopBuilder] = field(default_factory=list)
+
+
 class Stages:
     """The stages so far, the frame, and the values that cross them."""
 
     def __init__(self, scope: Scope, frame: Frame, at: SrcInfo) -> None:
         self.scope, self.frame, self.at = scope, frame, at
         self._stages: list[StageBuilder] = []
+        self._top: list[StageBuilder | LoopBuilder] = []
+        self._list = self._top  # where stages are appended
+        self.repeated: set[Var] = set()  # what another iteration of a loop of stages sets anew
         self._serial: StageBuilder | None = None
         self._current = _BETWEEN
         self._waiting: list[Buffer] = []
@@ -92,7 +107,8 @@ class Stages:
 
     def leaf_at_launch(self, atom: Atom) -> SizeExpr | None:
         """The size that `atom` is before any stage runs: work is estimated for a whole launch."""
-        return None if atom in self.scope.facts.definitions else self.leaf(atom)
+        is_computed = atom in self.scope.facts.definitions or atom in self.repeated
+        return None if is_computed else self.leaf(atom)
 
     def close_if_computed(self, atoms: Sequence[Atom]) -> None:
         """Close the serial stage if it computes one of these: what follows needs them as sizes."""
@@ -111,6 +127,7 @@ class Stages:
         self._current = len(self._stages) + 1
         stage = StageBuilder(KernelBuilder(self.frame, self._current, at))
         self._stages.append(stage)
+        self._list.append(stage)
         stage.k.buffers, self._waiting = self._waiting, []
         return stage
 
@@ -125,6 +142,34 @@ class Stages:
         """Whatever comes next is another stage."""
         self._serial = None
         self._current = _BETWEEN
+
+    @contextmanager
+    def looping(self, loop: LoopBuilder) -> Iterator[None]:
+        """Append stages to a loop of the launcher: first those of `test`, if it has one."""
+        self.close()
+        outer, self._list = (
+            self._list,
+            loop.test if loop.loop.go_on_slot != NO_SLOT else loop.stages,
+        )
+        outer.append(loop)
+        yield
+        self.close()
+        self._list = outer
+
+    def tested(self, loop: LoopBuilder) -> None:
+        """What follows are the stages of the loop's body."""
+        self.close()
+        self._list = loop.stages
+
+    def is_new(self, place: Place, since: int) -> bool:
+        """Whether a place is all of a buffer that one of the stages from `since` on makes."""
+        recent = {buffer.slot for stage in self._stages[since:] for buffer in stage.k.buffers}
+        return place.memory.slot in recent and self.is_whole_buffer(place)
+
+    @property
+    def count(self) -> int:
+        """How many stages there are."""
+        return len(self._stages)
 
     # --- buffers ------------------------------------------------------------------------------
 
@@ -156,11 +201,13 @@ class Stages:
 
     def finish(
         self, name: str, returned: Container[int]
-    ) -> tuple[tuple[Launch, ...], tuple[Kernel, ...]]:
-        """Launches and kernels; the buffers in the slots `returned` are results."""
-        launches, kernels = [], []
-        for number, stage in enumerate(self._stages):
-            label, own = stage.library or (f"{name}_{number}", None)
+    ) -> tuple[tuple[Stage, ...], tuple[Kernel, ...]]:
+        """Stages and kernels; the buffers in the slots `returned` are results."""
+        kernels: list[Kernel] = []
+        names = {id(stage): f"{name}_{number}" for number, stage in enumerate(self._stages)}
+
+        def launch(stage: StageBuilder) -> Launch:
+            label, own = stage.library or (names[id(stage)], None)
             buffers = tuple(
                 replace(buffer, role=Role.OUTPUT) if buffer.slot in returned else buffer
                 for buffer in stage.k.buffers
@@ -168,13 +215,17 @@ class Stages:
             work: SizeExpr = Sum(stage.work)
             if stage.only is not None:
                 work = stage.only.times(work)
-            slot = stage.chunks_slot
-            launches.append(
-                Launch(
-                    label, stage.trip, stage.rule, buffers, work, slot, stage.k.at, own, stage.only
-                )
-            )
             if own is None:
-                kernel = stage.k.kernel(label, stage.axes, stage.cheap, stage.strips)
-                kernels.append(kernel)
-        return tuple(launches), tuple(kernels)
+                kernels.append(stage.k.kernel(label, stage.axes, stage.cheap, stage.strips))
+            slot, at = stage.chunks_slot, stage.k.at
+            return Launch(label, stage.trip, stage.rule, buffers, work, slot, at, own, stage.only)
+
+        def stages(items: Sequence[StageBuilder | LoopBuilder]) -> tuple[Stage, ...]:
+            return tuple(
+                launch(item)
+                if isinstance(item, StageBuilder)
+                else replace(item.loop, stages=stages(item.stages), test=stages(item.test))
+                for item in items
+            )
+
+        return stages(self._top), tuple(kernels)

@@ -150,17 +150,46 @@ class Runnable(ABC):
 
 
 class _RunnableLoop(Runnable):
-    __slots__ = ("_index_slot", "_stages", "_trip")
+    __slots__ = ("_index_slot", "_only", "_reverse", "_stages", "_trip")
 
     def __init__(self, loop: HostLoop, stages: Sequence[Runnable]) -> None:
         self._trip = size_function(loop.trip)
+        self._only = None if loop.only is None else size_function(loop.only)
         self._index_slot = loop.index_slot
+        self._reverse = loop.reverse
         self._stages = stages
 
     def run(self, workspace: Workspace) -> None:
         words, slot = workspace.words, self._index_slot
-        for index in range(self._trip(words)):
+        if self._only is not None and not self._only(words):
+            return
+        numbers = range(self._trip(words))
+        for index in reversed(numbers) if self._reverse else numbers:
             words[slot] = index
+            for stage in self._stages:
+                stage.run(workspace)
+
+
+class _RunnableWhile(Runnable):
+    __slots__ = ("_go_on_slot", "_only", "_stages", "_test")
+
+    def __init__(
+        self, loop: HostLoop, test: Sequence[Runnable], stages: Sequence[Runnable]
+    ) -> None:
+        self._only = None if loop.only is None else size_function(loop.only)
+        self._go_on_slot = loop.go_on_slot
+        self._test = test
+        self._stages = stages
+
+    def run(self, workspace: Workspace) -> None:
+        words, slot = workspace.words, self._go_on_slot
+        if self._only is not None and not self._only(words):
+            return
+        while True:
+            for stage in self._test:
+                stage.run(workspace)
+            if not words[slot]:
+                return
             for stage in self._stages:
                 stage.run(workspace)
 
@@ -334,7 +363,10 @@ def runnable(
         case Launch():
             return _RunnableLaunch(stage, addresses[stage.kernel], program.failures, repeated)
         case HostLoop():
-            inner = [runnable(part, addresses, program, True) for part in stage.stages]
-            return _RunnableLoop(stage, inner)
+            test, inner = (
+                [runnable(part, addresses, program, True) for part in parts]
+                for parts in (stage.test, stage.stages)
+            )
+            return _RunnableWhile(stage, test, inner) if test else _RunnableLoop(stage, inner)
         case _:
             assert_never(stage)

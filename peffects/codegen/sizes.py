@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, assert_never, cast
 
 from peffects.codegen.loops import (
+    UNBOUNDED_NS,
     Const,
     Launch,
     Product,
@@ -58,14 +59,17 @@ def shape_function(shape: Sequence[SizeExpr], itemsize: int) -> Shape:
 
 def work_estimate(stages: Iterable[Stage]) -> SizeExpr:
     """The estimated nanoseconds of one thread that `stages` take."""
-    return Sum(
-        tuple(
-            stage.work_ns
-            if isinstance(stage, Launch)
-            else Product((stage.trip, work_estimate(stage.stages)))
-            for stage in stages
-        )
-    )
+    return Sum(tuple(map(_work, stages)))
+
+
+def _work(stage: Stage) -> SizeExpr:
+    if isinstance(stage, Launch):
+        return stage.work_ns
+    if stage.test:
+        work: SizeExpr = Const(UNBOUNDED_NS)
+    else:
+        work = Product((stage.trip, work_estimate(stage.stages)))
+    return work if stage.only is None else stage.only.times(work)
 
 
 def _text(size: SizeExpr) -> str:
