@@ -60,7 +60,7 @@ def test_loops_say_what_is_parallel_and_why() -> None:
     loops = pe.explain(smoothed, X, 3).sections["loops"]
     assert "`for i` runs in parallel: iterations run in any order" in loops
     assert "is a reduction: all iterations of i add to the same elements" in loops
-    assert "`fold` is serial: each iteration needs the one before" in loops
+    assert "`fold` is a loop of stages: each iteration needs the one before" in loops
     assert "test_explanation.py" in loops
 
 
