@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from peffects.codegen.driver import set_threads, threads
     from peffects.codegen.launcher import launch_options
     from peffects.debugging import debug_checks
-    from peffects.effects import Eff, Effect, Operation, Par, effectful, once
+    from peffects.effects import Eff, Effect, Operation, Par, effectful, once, shared
     from peffects.errors import PeffectsError
     from peffects.explanation import explain
     from peffects.handlers.throw import Err, Ok
@@ -292,6 +292,7 @@ __all__ = [
     "scan",
     "searchsorted",
     "set_threads",
+    "shared",
     "sign",
     "signbit",
     "sin",
@@ -350,6 +351,7 @@ _HOMES = {
         "Par",
         "effectful",
         "once",
+        "shared",
     ),
     "errors": ("PeffectsError",),
     "explanation": ("explain",),

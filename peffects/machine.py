@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from types import GeneratorType, TracebackType
 from typing import Any, Final
 
+from peffects.answers import PLAIN, Options, Raised
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
-from peffects.debugging import fingerprinted
 from peffects.effects import (
     CALL,
     DROP,
@@ -46,7 +46,7 @@ from peffects.frames import (
 from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
 from peffects.refusals import no_traverse, refuse_bare, running_elsewhere, unhandled, unlogged
-from peffects.replay import AnswerStart, ClauseStart, Raised
+from peffects.replay import AnswerStart, ClauseStart
 from peffects.resumption import Drop, Resume
 from peffects.scopes import Scope
 from peffects.stack import Stack
@@ -64,10 +64,11 @@ class Machine(Stack):
 
     resources: ExitStack | None = None
 
-    def __init__(self, runner: LoopRunner, debug: bool = False) -> None:
+    def __init__(self, runner: LoopRunner, options: Options = PLAIN) -> None:
         self.runner = runner
-        if debug:
-            self.debug = True
+        if options is not PLAIN:
+            self.options = options
+            self.keep = options.keep()
 
     def run(self, computation: Any) -> Any:
         """Perform `computation` to its end; what resumptions still hold is unwound then."""
@@ -179,7 +180,7 @@ class Machine(Stack):
             k, _ = self.live.popitem()
             if not k._fresh:
                 continue
-            if self.debug:
+            if self.options.debug:
                 self._warn_unresumed(k)
             self.gen = self.log = self.frames = self.failure = None
             self.mark, self.done = TOP, False
@@ -225,12 +226,12 @@ class Machine(Stack):
                     except KeyError:
                         answer = self._answering(item, evidence)
                     if answer is not None:
-                        function, owner = answer
-                        sent = function(owner.handler, item)
+                        sent = answer[0](answer[1].handler, item)
                         if sent is None:
                             sent = NONE
                         if log is not None:
-                            log = ((log, item), fingerprinted(sent) if self.debug else sent)
+                            sent, kept = self.keep(sent) if self.keep else (sent, sent)
+                            log = ((log, item), kept)
                         continue
                 elif tag is CALL:
                     call, args = item.function, item.args
@@ -352,7 +353,7 @@ class Machine(Stack):
         """Run a parallel for: by the innermost handler's traverse clause, else by the runner."""
         owner = innermost_handler(self.mark)
         if owner is None:
-            iteration = Iteration(node, self.runner, self.debug)
+            iteration = Iteration(node, self.runner, self.options)
             values = self.runner(node, iteration, lambda: node.place or self._here())
             self._answer(node, node.collect(node.checked(values, self._here)))
             return
@@ -388,13 +389,13 @@ _steps: dict[Tag, Callable[[Machine, Any], None]] = {
 class Iteration:
     """What runs one iteration of a loop to its end, on whatever thread or process."""
 
-    __slots__ = ("body", "debug", "runner", "starts")
+    __slots__ = ("body", "options", "runner", "starts")
 
-    def __init__(self, node: ParFor, runner: LoopRunner, debug: bool) -> None:
+    def __init__(self, node: ParFor, runner: LoopRunner, options: Options) -> None:
         self.body = node.body
         self.starts = node.starts
         self.runner = runner
-        self.debug = debug
+        self.options = options
 
     def __call__(self, i: int) -> Any:
         """Run iteration `i`."""
@@ -404,7 +405,7 @@ class Iteration:
         if type(result) is Call:
             return self._perform(result.function(*result.args, **result.kwargs))
         if isinstance(result, _PERFORMABLE):
-            result = Machine(self.runner, self.debug).run(result)
+            result = Machine(self.runner, self.options).run(result)
             check_performed(result, "an iteration")
         return result
 
@@ -414,7 +415,7 @@ class Iteration:
         except StopIteration as stop:  # it performed nothing: no machine is needed
             result = stop.value
         else:
-            result = Machine(self.runner, self.debug).run_from(gen, yielded)
+            result = Machine(self.runner, self.options).run_from(gen, yielded)
         if isinstance(result, Computation):
             check_performed(result, "an iteration")
         return result

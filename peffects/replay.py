@@ -15,8 +15,8 @@ from operator import attrgetter
 from types import GeneratorType
 from typing import Any
 
+from peffects.answers import Kept, Raised
 from peffects.awaiting import Await
-from peffects.debugging import Fingerprinted
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
 from peffects.frames import Gen, Log, LoggedFrame, Marker, OutsideMarker
@@ -30,15 +30,6 @@ from peffects.source import of_code
 __all__: list[str] = []
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), enum.Enum)
-
-
-class Raised:
-    """An answer that was an exception."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
 
 
 class AnswerStart:
@@ -120,8 +111,8 @@ def rebuild(frame: LoggedFrame, mark: Marker) -> Gen:
     gen: Gen = root.restart(mark)
     before: Any = None
     for answer, item, parts_of, parts, settle in script.steps:
-        if answer.__class__ is Fingerprinted:
-            answer = answer.unchanged(before, functools.partial(suspended_place, gen))
+        if isinstance(answer, Kept):
+            answer = answer.again(before, functools.partial(suspended_place, gen))
         try:
             yielded = gen.throw(answer.error) if answer.__class__ is Raised else gen.send(answer)
         except StopIteration as stop:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Final
 
-from peffects.debugging import fingerprinted
+from peffects.answers import PLAIN, Keep, Options, Raised
 from peffects.effects import NONE, Call, Computation, describe_start, start
 from peffects.frames import (
     TOP,
@@ -37,7 +37,7 @@ from peffects.masking import Masked
 from peffects.pending import nothing_to_unwind
 from peffects.places import strip_internal, suspended_place
 from peffects.refusals import may_catch, never_performed, unresumed
-from peffects.replay import Raised, rebuild
+from peffects.replay import rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
 
@@ -57,7 +57,8 @@ class Stack:
     mark: Marker = TOP
     sent: Any = None
     error: BaseException | None = None
-    debug = False
+    options: Options = PLAIN
+    keep: Keep | None = None
     live: dict[Resumption[Any, Any], None] | None = None
     done = False
     finished = False
@@ -90,7 +91,14 @@ class Stack:
         self.sent = NONE if value is None else value
         self.error = None
         if self.log is not None:
-            self.log = ((self.log, item), fingerprinted(self.sent) if self.debug else self.sent)
+            self.log = ((self.log, item), self._kept(self.sent))
+
+    def _kept(self, answer: Any) -> Any:
+        """What a log keeps of an answer; what the frame gets may be a copy."""
+        if self.keep is None:
+            return answer
+        self.sent, kept = self.keep(answer)
+        return kept
 
     def _top_frame(self, answer: Any) -> bool:
         """Make the top frame of the segment the running one; false if there is none."""
@@ -100,13 +108,14 @@ class Stack:
             self.log = None
             return True
         if isinstance(frames, LoggedFrame):
+            kept = self._kept(answer)
             self.frames = frames.below
             self.gen = frames.take()
             if self.gen is None:
                 self.gen = rebuild(frames, self.mark)
             elif isinstance(self.mark, OutsideMarker) and frames.below is None:
                 self.mark.adopt()
-            self.log = (frames.log, fingerprinted(answer) if self.debug else answer)
+            self.log = (frames.log, kept)
             return True
         return False
 
@@ -114,8 +123,8 @@ class Stack:
         """Give `value` to what lies below the generator that ended."""
         while True:
             sent = NONE if value is None else value
+            self.sent = sent
             if self._top_frame(sent):
-                self.sent = sent
                 self.error = None
                 return
             if isinstance(self.frames, ClauseEnd):
@@ -245,7 +254,7 @@ class Stack:
             self._deliver(error)
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
-            if self.debug and error is None and not k._final:
+            if self.options.debug and error is None and not k._final:
                 self._warn_unresumed(k)
             self._drop(k, value, error)
             return True

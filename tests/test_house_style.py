@@ -31,6 +31,7 @@ LATE_IMPORTS = {
 }
 # Where everything may be caught, and why.
 CATCH_ALLS: dict[str, str] = {
+    "peffects/answers.py": "what a user's function for copies raises gets a note and goes on",
     "peffects/parallel/executors.py": "an iteration's exception is noted, raised in index order",
     "peffects/parallel/tasks.py": "an iteration's exception is noted, raised in index order",
 }

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar, cast
 
+from peffects.answers import Options
 from peffects.debugging import debugging
 from peffects.effects import Eff, Effect, Operation, check_computation, check_performed
 from peffects.errors import TraverseError
@@ -91,7 +92,7 @@ def iterate(
 
 
 def _steps(c: Any, at: type[Emit[Any]], executor: Executor) -> Generator[Any, None, Any]:
-    machine = Machine(ExecutorRunner(executor), debugging())
+    machine = Machine(ExecutorRunner(executor), Options(debugging()))
     pending: Any = handle(_emits(at=at), c)
     try:
         while True:

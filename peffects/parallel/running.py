@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from peffects.answers import CopyAnswers, Options
 from peffects.debugging import debugging
 from peffects.effects import Eff, Par, check_computation, check_performed
 from peffects.loops import OnTick, ParFor
@@ -69,24 +70,39 @@ class ExecutorRunner:
 if MYPY:
 
     def run(
-        c: Eff[E, R], /, *, executor: Executor | None = None, on_tick: OnTick | None = None
+        c: Eff[E, R],
+        /,
+        *,
+        executor: Executor | None = None,
+        on_tick: OnTick | None = None,
+        copy_answers: CopyAnswers | None = None,
     ) -> R:
         """Perform computation `c`, all of whose effects are handled."""
 elif TYPE_CHECKING:
 
     def run(
-        c: Eff[Par, R], /, *, executor: Executor | None = None, on_tick: OnTick | None = None
+        c: Eff[Par, R],
+        /,
+        *,
+        executor: Executor | None = None,
+        on_tick: OnTick | None = None,
+        copy_answers: CopyAnswers | None = None,
     ) -> R:
         """Perform computation `c`, all of whose effects are handled."""
 else:
 
-    def run(c, /, *, executor=None, on_tick=None):
-        """Perform computation `c`, all of whose effects are handled, and give its result."""
+    def run(c, /, *, executor=None, on_tick=None, copy_answers=None):
+        """Perform computation `c`, all of whose effects are handled, and give its result.
+
+        Worlds of one computation share the answers that it got before they parted, so an answer is
+        not to be changed.  With `copy_answers=copy.deepcopy` (or a function that copies what the
+        program can change) each world gets copies of its own, which costs a copy an answer.
+        """
         check_computation(c, "run")
         chosen, chosen_tick = _chosen.get()
         runner = ExecutorRunner(executor or chosen, on_tick or chosen_tick)
         try:
-            result = Machine(runner, debugging()).run(c)
+            result = Machine(runner, Options(debugging(), copy_answers)).run(c)
         except BaseException as error:
             strip_internal(error, None)
             raise

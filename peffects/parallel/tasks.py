@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from peffects.answers import CopyAnswers, Options, Raised
 from peffects.awaiting import Async, Await
 from peffects.debugging import debugging
 from peffects.effects import (
@@ -29,7 +30,6 @@ from peffects.loops import OnTick, ParFor
 from peffects.machine import Machine
 from peffects.parallel.executors import RunningLoop, Worker, running_worker
 from peffects.places import strip_internal
-from peffects.replay import Raised
 
 __all__ = ["run_async"]
 
@@ -42,8 +42,8 @@ R = TypeVar("R")
 class AsyncMachine(Machine):
     """A machine that waits, and runs iterations as tasks."""
 
-    def __init__(self, tasks: int, on_tick: OnTick | None, debug: bool) -> None:
-        super().__init__(_no_runner, debug)
+    def __init__(self, tasks: int, on_tick: OnTick | None, options: Options) -> None:
+        super().__init__(_no_runner, options)
         self.tasks = tasks
         self.on_tick = on_tick
 
@@ -115,7 +115,7 @@ class AsyncMachine(Machine):
         result = loop.iterate(i)
         if not is_computation(result):
             return result
-        machine = AsyncMachine(self.tasks, self.on_tick, self.debug)
+        machine = AsyncMachine(self.tasks, self.on_tick, self.options)
         result = await machine.run_async(result)
         check_performed(result, "an iteration")
         return result
@@ -127,24 +127,38 @@ def _no_runner(*_: object) -> NoReturn:
 
 if MYPY:
 
-    async def run_async(c: Eff[E, R], /, *, tasks: int = 100, on_tick: OnTick | None = None) -> R:
+    async def run_async(
+        c: Eff[E, R],
+        /,
+        *,
+        tasks: int = 100,
+        on_tick: OnTick | None = None,
+        copy_answers: CopyAnswers | None = None,
+    ) -> R:
         """Perform computation `c`, waiting where it waits."""
 elif TYPE_CHECKING:
 
     async def run_async(
-        c: Eff[Par | Async, R], /, *, tasks: int = 100, on_tick: OnTick | None = None
+        c: Eff[Par | Async, R],
+        /,
+        *,
+        tasks: int = 100,
+        on_tick: OnTick | None = None,
+        copy_answers: CopyAnswers | None = None,
     ) -> R:
         """Perform computation `c`, waiting where it waits."""
 else:
 
-    async def run_async(c, /, *, tasks=100, on_tick=None):
+    async def run_async(c, /, *, tasks=100, on_tick=None, copy_answers=None):
         """Perform computation `c`, waiting where it waits, and give its result.
 
         At most `tasks` iterations of each parallel `for` run at a time; 1 runs them in order.
+        `copy_answers`: as for `run`.
         """
         check_computation(c, "run_async")
         if tasks < 1:
             raise ValueError(f"run_async(..., tasks={tasks}): at least 1")
-        result = await AsyncMachine(tasks, on_tick, debugging()).run_async(c)
+        options = Options(debugging(), copy_answers)
+        result = await AsyncMachine(tasks, on_tick, options).run_async(c)
         check_performed(result, "`run_async`")
         return result
