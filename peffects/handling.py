@@ -389,15 +389,22 @@ def _check_instance(cls: type[Handler[Any, Any]], at: object) -> type[Effect]:
 
 
 class Handled(Computation):
-    """A computation under a handler; the machine installs a fork of it."""
+    """A computation under a handler; the machine installs a fork of it, unless it is `unshared`."""
 
-    __slots__ = ("computation", "handler", "site")
+    __slots__ = ("computation", "handler", "site", "unshared")
     _tag = HANDLE
 
-    def __init__(self, handler: Handler[Any, Any], computation: Any, site: Site | SrcInfo) -> None:
+    def __init__(
+        self,
+        handler: Handler[Any, Any],
+        computation: Any,
+        site: Site | SrcInfo,
+        unshared: bool = False,
+    ) -> None:
         self.handler = handler
         self.computation = computation
         self.site = site
+        self.unshared = unshared
 
     def __reduce__(self) -> tuple[object, ...]:
         return Handled, (self.handler, self.computation, place_of_site(self.site))

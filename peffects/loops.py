@@ -7,8 +7,9 @@ through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, abov
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, Effect, start
 from peffects.errors import LoopValuesError
@@ -121,9 +122,20 @@ class Loop(Generic[T]):
         at = start_at if callable(start_at) else start_at.__getitem__
 
         def under_start(i: Any) -> Handled:
-            return Handled(at(i), Body(body, i), site)
+            first = at(i)
+            unshared = sys.getrefcount(first) <= _UNSHARED
+            return Handled(first, Body(body, i), site, unshared)
 
         return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
+
+
+def _references_of_new() -> int:
+    new = object()
+    return sys.getrefcount(new)
+
+
+_UNSHARED: Final = _references_of_new()
+"""References to a handler that was made for one iteration: nobody else sees what becomes of it."""
 
 
 class Body(Computation):

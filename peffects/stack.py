@@ -195,7 +195,9 @@ class Stack:
         while True:
             kind = type(computation)
             if kind is Handled:
-                marker = HandlerMarker(computation.handler._fork(), computation.site)
+                handler = computation.handler
+                fork = handler if computation.unshared else handler._fork()
+                marker = HandlerMarker(fork, computation.site)
                 self.mark = marker.placed(self.frames, self.mark)
                 self.frames = None
                 root = computation = computation.computation

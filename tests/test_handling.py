@@ -340,3 +340,32 @@ def test_a_handler_may_be_a_frozen_dataclass() -> None:
         return (yield from Draw()) + i
 
     assert list(run(handle(numbered(5), pfor(Fin(2), ticket)))) == [5, 6]
+
+
+@pytest.mark.parametrize("how", ["one", "list", "fresh"])
+def test_iterations_do_not_share_the_handler_that_they_start_with(how: str) -> None:
+    class tickets(ParHandler[Ticket]):
+        def __init__(self, next_number: int) -> None:
+            self.next_number = next_number
+
+        def draw(self, op: Draw) -> int:
+            self.next_number = self.next_number + 1
+            return self.next_number
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            first = self._with(next_number=10)
+            starts = {
+                "one": lambda i: first,
+                "list": [first] * len(n),
+                "fresh": lambda i: self._with(next_number=10),
+            }
+            values = yield from loop(starts[how])
+            again = yield from loop(starts[how])
+            assert values == again
+            return (yield from k(values))
+
+    @effectful
+    def two(i: int) -> Any:
+        return (yield from Draw()), (yield from Draw())
+
+    assert list(run(handle(tickets(0), pfor(Fin(3), two)))) == [(11, 12)] * 3

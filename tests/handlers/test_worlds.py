@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from fractions import Fraction
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
+from peffects.effects import effectful, once
 from peffects.errors import EffectArgumentError, TraverseError
 from peffects.handlers import (
     Amb,
@@ -29,7 +30,18 @@ from peffects.handlers import (
     weighted_worlds,
 )
 from peffects.handling import handle
-from peffects.parallel import ADD, JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
+from peffects.parallel import (
+    ADD,
+    JOIN,
+    Executor,
+    Fin,
+    Processes,
+    Serial,
+    Shuffled,
+    Threads,
+    pfor,
+    run,
+)
 
 EXECUTORS: list[Executor] = [Serial(), Shuffled(3), Threads(2, chunk=1)]
 
@@ -200,6 +212,37 @@ def test_handlers_around_traverse_the_worlds(executor: Executor) -> None:
     names, numbers = zip(*found, strict=True)
     assert names == ("Hh", "Ht", "Th", "Tt")
     assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
+
+
+def test_worlds_run_in_other_processes() -> None:
+    """What was suspended travels, rebuilds its frames there, and goes on choosing."""
+    pytest.importorskip("cloudpickle", reason="an optional extra")
+    here = os.getpid()
+
+    @effectful
+    def program() -> Any:
+        first = yield from amb([1, 2, 3])
+        yield from accum(str(first))
+        elsewhere = yield from once(os.getpid)
+        coins = yield from pfor(Fin(2), lambda i: amb("HT"))
+        yield from guard(first != 2)
+        return first, "".join(coins), here != elsewhere
+
+    @effectful
+    def fails() -> Any:
+        if (yield from amb([0, 1])):
+            raise ValueError("world 1")
+
+    found = [(first, coins, True) for first in (1, 3) for coins in ("HH", "HT", "TH", "TT")]
+    c = handle(accumulate(JOIN), handle(parallel_worlds(), program()))
+    with Processes(2) as executor:
+        assert run(handle(parallel_worlds(), queens(5)), executor=executor) == run(
+            handle(all_worlds(), queens(5))
+        )
+        assert run(c, executor=executor) == ("123", found)
+        with pytest.raises(ValueError, match="world 1") as caught:
+            run(handle(parallel_worlds(), fails()), executor=executor)
+    assert any("in iteration 1 of the parallel for" in note for note in caught.value.__notes__)
 
 
 def test_state_cannot_stand_around_parallel_worlds_but_inside() -> None:
