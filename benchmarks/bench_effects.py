@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+import bare_replay
+from bare_replay import Request
 from effectful.ops.semantics import handler as effectful_handler
 from effectful.ops.syntax import defop
 from stateless import Ability
@@ -135,6 +137,17 @@ def place_cps(column: int, k: Callable[[tuple[int, ...]], list[Any]]) -> list[An
     return place_cps(column - 1, with_queens)
 
 
+def place_bare(column: int) -> Generator[Any, Any, tuple[int, ...]]:
+    """The same for `bare_replay`."""
+    if column == 0:
+        return ()
+    queens = yield from Request(place_bare, (column - 1,))
+    queen: int = yield from Request(None, tuple(range(1, QUEENS + 1)))
+    if not safe(queen, queens):
+        yield from Request(None, ())
+    return (queen, *queens)
+
+
 @effectful
 def empty(i: int) -> Any:
     """An effectful body that does nothing."""
@@ -154,6 +167,7 @@ def main() -> list[Row]:
     assert with_effectful(PAIRS) == PAIRS
     solutions = run(handle(all_worlds(), place(QUEENS)))
     assert solutions == place_cps(QUEENS, lambda queens: [queens])
+    assert solutions == bare_replay.all_worlds(Request(place_bare, (QUEENS,)))
 
     def count() -> object:
         return run(handle(run_state(0), ours(PAIRS)))
@@ -174,6 +188,12 @@ def main() -> list[Row]:
         compare(
             "queens, all worlds",
             lambda: run(handle(all_worlds(), place(QUEENS))),
+            lambda: place_cps(QUEENS, lambda queens: [queens]),
+            against="by hand, CPS",
+        ),
+        compare(
+            "queens, bare replay",
+            lambda: bare_replay.all_worlds(Request(place_bare, (QUEENS,))),
             lambda: place_cps(QUEENS, lambda queens: [queens]),
             against="by hand, CPS",
         ),
