@@ -87,7 +87,23 @@ def throw(error: X) -> Eff[Throw[X], Never]:
     return ThrowOp(error)
 
 
-class weak_exceptions(ParHandler[Throw[X]]):
+class _EndsWithErr(Generic[X]):
+    """The clauses of handlers whose answer is `Ok(result)` or `Err(error)`."""
+
+    def ret(self, x: R, /) -> Ok[R] | Err[X]:
+        """The computation returned."""
+        return Ok(x)
+
+    @final
+    def throw(self, op: ThrowOp[X]) -> Err[X]:
+        """The computation ends."""
+        return Err(op.error)
+
+    def _raised(self, error: BaseException) -> Err[BaseException]:
+        return Err(error)
+
+
+class weak_exceptions(_EndsWithErr[X], ParHandler[Throw[X]]):
     """Answers `Ok(result)` or `Err(error)`: of a loop's errors the first in index order.
 
     Python exceptions pass, except those of the classes in `catch`, which become `Err(exception)`.
@@ -110,18 +126,6 @@ class weak_exceptions(ParHandler[Throw[X]]):
 
         def _alone(self, c: Eff[Throw[Y], R], /) -> Eff[Never, Ok[R] | Err[Y]]: ...
 
-    def ret(self, x: R, /) -> Ok[R] | Err[X]:
-        """The computation returned."""
-        return Ok(x)
-
-    @final
-    def throw(self, op: ThrowOp[X]) -> Err[X]:
-        """The computation ends."""
-        return Err(op.error)
-
-    def _raised(self, error: BaseException) -> Err[BaseException]:
-        return Err(error)
-
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Every iteration runs to its end or its own error; the first error ends the rest."""
         answers = yield from loop()
@@ -131,7 +135,7 @@ class weak_exceptions(ParHandler[Throw[X]]):
         return (yield from k([answer.value for answer in answers]))
 
 
-class combine_errors(ParHandler[Throw[X]]):
+class combine_errors(_EndsWithErr[X], ParHandler[Throw[X]]):
     """Answers `Ok(result)` or `Err(error)`: the errors of a loop are combined in index order.
 
     `combine` is associative.  Python exceptions of the classes in `catch` are errors too.
@@ -154,18 +158,6 @@ class combine_errors(ParHandler[Throw[X]]):
 
         def handle(self, c: Eff[Throw[X] | B, R], /) -> Eff[B, Ok[R] | Err[X]]:
             """Run `c`; the answer is `Ok` or `Err`."""
-
-    def ret(self, x: R, /) -> Ok[R] | Err[X]:
-        """The computation returned."""
-        return Ok(x)
-
-    @final
-    def throw(self, op: ThrowOp[X]) -> Err[X]:
-        """The computation ends."""
-        return Err(op.error)
-
-    def _raised(self, error: BaseException) -> Err[BaseException]:
-        return Err(error)
 
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Every iteration runs to its end or its own error; errors end the rest, combined."""

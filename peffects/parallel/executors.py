@@ -252,17 +252,28 @@ class Shuffled(Executor):
         return f"Shuffled({self.seed!r})"
 
 
-class Threads(Executor):
-    """Runs chunks of iterations on threads, which take the next chunk when they are done.
+class TeamExecutor(Executor):
+    """Base of executors with several workers, each of which takes a chunk of iterations at a time.
 
     Without `chunk` the chunks get smaller towards the end, so that uneven iterations even out.
     """
 
     def __init__(self, workers: int | None = None, chunk: int | None = None) -> None:
         self.workers = (os.cpu_count() or 1) if workers is None else workers
-        if self.workers < 1 or (chunk is not None and chunk < 1):
-            raise ValueError(f"Threads({workers}, {chunk}): workers and chunk are at least 1")
         self.chunk = chunk
+        if self.workers < 1 or (chunk is not None and chunk < 1):
+            raise ValueError(f"{self!r}: workers and chunk are at least 1")
+
+    def plan(self, size: int) -> ChunkPlan:
+        """The chunks of a loop."""
+        return ChunkPlan(size, self.workers, self.chunk)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.workers}, chunk={self.chunk})"
+
+
+class Threads(TeamExecutor):
+    """Runs chunks of iterations on threads, which take the next chunk when they are done."""
 
     def execute(
         self,
@@ -273,7 +284,7 @@ class Threads(Executor):
     ) -> list[Any]:
         """Run the iterations on threads; the calling thread waits, ticks, and hears Ctrl-C."""
         loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
-        team = _Team(loop, ChunkPlan(size, self.workers, self.chunk))
+        team = _Team(loop, self.plan(size))
         team.start(min(self.workers, size))
         try:
             while not team.done.wait(_WAIT_S):
@@ -285,9 +296,6 @@ class Threads(Executor):
         if team.broken is not None:
             raise team.broken
         return loop.finish()
-
-    def __repr__(self) -> str:
-        return f"Threads({self.workers}, chunk={self.chunk})"
 
 
 class _Team:

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from peffects.errors import NotPicklable, WorkerDied
 from peffects.loops import OnTick
-from peffects.parallel.executors import ChunkPlan, Executor, RunningLoop
+from peffects.parallel.executors import ChunkPlan, RunningLoop, TeamExecutor
 from peffects.pickling import cloudpickle, pickled_by_value
 from peffects.source import SrcInfo
 
@@ -61,7 +61,7 @@ class _Child:
 _START = "from peffects.parallel.worker import main; main({fd})"
 
 
-class Processes(Executor):
+class Processes(TeamExecutor):
     """Runs chunks of iterations in worker processes: `with Processes(4) as executor: ...`.
 
     Results and exceptions come back pickled, log records to the loggers here.  Workers are kept
@@ -69,11 +69,8 @@ class Processes(Executor):
     """
 
     def __init__(self, workers: int | None = None, chunk: int | None = None) -> None:
-        self.workers = (os.cpu_count() or 1) if workers is None else workers
-        if self.workers < 1 or (chunk is not None and chunk < 1):
-            raise ValueError(f"Processes({workers}, {chunk}): workers and chunk are at least 1")
+        super().__init__(workers, chunk)
         cloudpickle()  # without the extra: say so now
-        self.chunk = chunk
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _kill, self._idle)
@@ -88,7 +85,7 @@ class Processes(Executor):
         """Run the iterations in worker processes; the calling thread waits and ticks."""
         loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
         team = self._hire(min(self.workers, size))
-        run = _ProcessLoop(loop, ChunkPlan(size, self.workers, self.chunk), team)
+        run = _ProcessLoop(loop, self.plan(size), team)
         try:
             run.start(_packed(iterate, where))
             run.finish()
@@ -119,9 +116,6 @@ class Processes(Executor):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Processes, (self.workers, self.chunk)
-
-    def __repr__(self) -> str:
-        return f"Processes({self.workers}, chunk={self.chunk})"
 
 
 def _kill(children: list[_Child]) -> None:
