@@ -10,7 +10,7 @@ of chunks are combined by `lower_partials.py`.  What happens inside a stage is `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peffects.codegen.loop_ir import Axis, Expr, Kernel, Local, Store, literal, plus, times
 from peffects.codegen.loops import (
@@ -281,7 +281,9 @@ class _Spine(HostLowering):
         stage.rule = REDUCING if partials else FREE
         with lowering.looping(False, stage.k.body):
             for ref, choice in choices.items():
-                if choice.strategy is Strategy.DIRECT:
+                if choice.once:
+                    self.start_once(ref)
+                elif choice.strategy is Strategy.DIRECT:
                     self.start_direct(ref, stage.axes, lowering)
             offsets = [_row(place, stage.axes, lowering) for place in places]
             lowering.rows(loop.body, offsets, places, len(stage.axes))
@@ -305,10 +307,19 @@ class _Spine(HostLowering):
             choice, accumulator = choose(ref, loop, self.scope.facts), self.accumulators[ref]
             subject = f"{ref.name} {accumulator.monoid.value}="
             self.decide(choice.strategy, subject, choice.reason, binding)
-            if choice.strategy is Strategy.DIRECT and not _covers(choice, loop, accumulator):
-                accumulator.initialize(self.lowering(self.stages.serial().k))
+            if not (choice.once and accumulator.fresh):
+                choice = replace(choice, once=False)
+                if choice.strategy is Strategy.DIRECT and not _covers(choice, loop, accumulator):
+                    accumulator.initialize(self.lowering(self.stages.serial().k))
             found[ref] = choice
         return found
+
+    def start_once(self, ref: Var) -> None:
+        """Let iterations write the elements of a fresh table, each of them once."""
+        accumulator = self.accumulators[ref]
+        assert isinstance(accumulator.value, Place), "what is written once has places"
+        self.scope.values[ref] = Target(accumulator.monoid, accumulator.value, fresh=True)
+        accumulator.fresh = False
 
     def start_direct(self, ref: Var, axes: Sequence[Axis], lowering: BlockLowering) -> None:
         """Let iterations accumulate in place; they set the rows of a fresh table themselves."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from peffects.codegen.lower_facts import Facts
-from peffects.ir.syntax import Accumulate, Atom, Block, For, Idx, Lit, Var
+from peffects.ir.syntax import Accumulate, Atom, Block, For, Idx, Lit, Ref, Var, WithAcc
 from peffects.ir.traverse import blocks_of, free_vars
 from peffects.source import UNKNOWN, SrcInfo
 
@@ -45,11 +45,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy; of a direct accumulation, at which axis each parallel index stands."""
+    """A strategy; of a direct accumulation, at which axis each parallel index stands.
+
+    With `once` every element of the table is written by one iteration, which needs no start value.
+    """
 
     strategy: Strategy
     reason: str
     axes: tuple[int, ...] = ()
+    once: bool = False
 
 
 def choose(ref: Var, loop: For, facts: Facts) -> Choice:
@@ -59,7 +63,8 @@ def choose(ref: Var, loop: For, facts: Facts) -> Choice:
     (first, *others) = positions
     names = ", ".join(binder.name for binder in loop.binders)
     if not others and first is not None:
-        return Choice(Strategy.DIRECT, f"every iteration of {names} has elements of its own", first)
+        reason = f"every iteration of {names} has elements of its own"
+        return Choice(Strategy.DIRECT, reason, first, _is_written_once(ref, loop, facts))
     outside = free_vars(loop.body)
     indices = (facts.same_index(index) for expr in found for index in expr.indices)
     if all(_is_independent(index, loop, outside) for index in indices):
@@ -68,6 +73,37 @@ def choose(ref: Var, loop: For, facts: Facts) -> Choice:
         Strategy.PRIVATE,
         f"iterations of {names} may meet at one element; each chunk has its own copy",
     )
+
+
+def _is_written_once(ref: Var, loop: For, facts: Facts) -> bool:
+    """Whether the one accumulation into a table of which each element gets one is still that.
+
+    It must run in each iteration of its loops, and each of their indices must be in its place.
+    """
+    if not (isinstance(ref.type, Ref) and ref.type.once):
+        return False
+    found = list(_unconditional(ref, loop.body, loop.binders))
+    if len(found) != 1 or len(list(_accumulations(ref, loop.body))) != 1:
+        return False
+    ((accumulation, binders),) = found
+    parts = {part for index in accumulation.indices for part in facts.parts_of(index)}
+    return parts.issuperset(binders)
+
+
+def _unconditional(
+    ref: Var, block: Block, binders: tuple[Var, ...]
+) -> Iterator[tuple[Accumulate, tuple[Var, ...]]]:
+    """Accumulations that are in no branch, with the indices of the parallel loops around them."""
+    for binding in block.bindings:
+        match binding.expr:
+            case Accumulate(found) as accumulation if found is ref:
+                yield accumulation, binders
+            case For(more, body):
+                yield from _unconditional(ref, body, (*binders, *more))
+            case WithAcc(_, body):
+                yield from _unconditional(ref, body, binders)
+            case _:
+                pass
 
 
 def _is_independent(index: Atom, loop: For, outside: Container[Atom]) -> bool:

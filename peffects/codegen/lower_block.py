@@ -365,7 +365,10 @@ class BlockLowering(ValueLowering):
         elem, memory = place.memory.elem, place.memory
         if not rest:
             value = self.scalar(expr.value)
-            total = Combine(monoid, Read(memory, at), value, elem, ordered)
+            before: Expr = Read(memory, at)
+            if target.fresh:  # one addition has no order; that of 0.0 makes of -0.0 what it is
+                before, ordered = Lit(identity_of(monoid, elem), elem), True
+            total = Combine(monoid, before, value, elem, ordered)
             self.k.emit(Store(memory, at, total))
             return
         assert isinstance(expr.value, Var)

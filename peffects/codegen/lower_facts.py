@@ -110,6 +110,13 @@ class Facts:
         expr = self.definitions.get(atom) if isinstance(atom, Var) else None
         return expr.args[0] if isinstance(expr, Prim) and expr.op is p.PACKED else atom
 
+    def parts_of(self, atom: Atom) -> tuple[Atom, ...]:
+        """The indices that a place tells apart: of a packed table the row and the place in it."""
+        expr = self.definitions.get(atom) if isinstance(atom, Var) else None
+        if isinstance(expr, Prim) and expr.op is p.PACKED:
+            return self.same_index(expr.args[0]), self.same_index(expr.args[2])
+        return (self.same_index(atom),)
+
 
 # --- upper bounds -----------------------------------------------------------------------------
 

@@ -52,10 +52,14 @@ _LARGEST_TREE = 16
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a reference is in a kernel: a local, or a place in memory."""
+    """What a reference is in a kernel: a local, or a place in memory.
+
+    A `fresh` place holds nothing yet, and each element is accumulated into once.
+    """
 
     monoid: Monoid
     at: Local | Place
+    fresh: bool = False
 
 
 Value: TypeAlias = Expr | Place | Target

@@ -121,6 +121,7 @@ def _empty(t: Scalar | Table, size: Callable[[Atom], int]) -> Array:
 class _Evaluator:
     def __init__(self, env: dict[Var, Value], order: Order, work: Work) -> None:
         self.env, self.order, self.work = env, order, work
+        self.counts: dict[Var, NDArray[np.int64]] = {}  # accumulations into what gets one each
 
     def atom(self, atom: Atom) -> Value:
         if isinstance(atom, Lit):
@@ -167,6 +168,10 @@ class _Evaluator:
                 for ref in refs:
                     self.env[ref] = self.fresh(ref)
                 results = self.block(body)
+                for ref in refs:
+                    if ref in self.counts:
+                        wrong = self.counts.pop(ref) != 1
+                        assert not wrong.any(), f"elements of {ref!r} do not get one value each"
                 return (*results, *(self.env[ref][()] for ref in refs))
             case Accumulate(ref, indices, value, bounds):
                 self.accumulate(ref, indices, value, bounds, binding.src)
@@ -218,6 +223,8 @@ class _Evaluator:
         held = value_of(ref)
         array = _empty(held, self.size)
         array[...] = identity_of(ref.type.monoid, held.elem if isinstance(held, Table) else held)
+        if ref.type.once:
+            self.counts[ref] = np.zeros(array.shape, np.int64)
         return array
 
     def accumulate(
@@ -228,6 +235,8 @@ class _Evaluator:
         place = self.place(ref, array, indices, bounds, src)
         with np.errstate(all="ignore"):
             array[place] = COMBINE[ref.type.monoid](array[place], self.atom(value))
+        if ref in self.counts:
+            self.counts[ref][place] += 1
         self.work.operations += 1
         self.work.accesses += 1
 

@@ -116,10 +116,15 @@ class Monoid(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A reference that can only be accumulated into."""
+    """A reference that can only be accumulated into.
+
+    `once` says that every element is accumulated into exactly once, by construction; a pass that
+    does not know that it stays so leaves it out.
+    """
 
     monoid: Monoid
     value: Scalar | Table
+    once: bool = field(default=False, compare=False)
 
 
 Type: TypeAlias = Scalar | Table | Idx | Ref

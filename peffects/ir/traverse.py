@@ -226,8 +226,8 @@ def rebuild_type(t: Type, atom: Callable[[Atom], Atom]) -> Type:
         case Idx(index_set):
             size = atom(index_set.size)
             return t if size == index_set.size else Idx(FinSet(size, index_set.label))
-        case Ref(monoid, value):
+        case Ref(monoid, value, once):
             held = rebuild_type(value, atom)
-            return t if held is value else Ref(monoid, held)  # type: ignore[arg-type]
+            return t if held is value else Ref(monoid, held, once)  # type: ignore[arg-type]
         case _:
             return t

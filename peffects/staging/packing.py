@@ -180,7 +180,7 @@ def pack_row(row: TableTracer, over: Range, outside: Scope) -> tuple[Var, Pairs]
         total = set_tracer(pairs)
     dims = (FinSet(total.atom, total.label), *row.type.dims[1:])
     monoid = Monoid.OR if row.type.elem == BOOL else Monoid.ADD
-    ref = Var(row.name, Ref(monoid, Table(dims, row.type.elem)))
+    ref = Var(row.name, Ref(monoid, Table(dims, row.type.elem), once=True))
     p = over.place
     start = lift(pairs.start_at(p)).atom
     with trace.inside(Kind.PARALLEL) as scope:
