@@ -198,6 +198,35 @@ def test_packed_loops_are_parallel_and_written_directly() -> None:
     assert "written directly" in loops
 
 
+def test_packed_tables_are_not_filled_before_they_are_written() -> None:
+    def outer(x: Any) -> Any:
+        return pe.table(lambda i: pe.table(lambda j: x[i] * x[j], over=i.upto()))
+
+    source = pe.explain(pe.kernel(outer), X).sections["generated source"]
+    assert source.count("store_f64_1(") == 1
+
+
+def test_what_does_not_write_all_of_a_packed_table_is_filled_before() -> None:
+    def some(x: Any) -> Any:
+        h = pe.accumulator(pe.Upto(x))
+        for i in pe.par(x):
+            for j in pe.par(i.upto()):
+                if x[i] > 3.0:
+                    h[i, j] += x[j]
+        return h
+
+    expected = np.tril(np.ones((5, 5)) * X)
+    expected[X <= 3.0] = 0.0
+    np.testing.assert_array_equal(check(some, X).to_dense(), expected)
+
+
+def test_zeros_have_the_sign_that_the_evaluator_gives_them() -> None:
+    def negated(x: Any) -> Any:
+        return pe.table(lambda i: pe.table(lambda j: -x[j], over=i.upto()))
+
+    assert not np.signbit(check(negated, np.zeros(3)).packed).any()
+
+
 # --- derivatives ---------------------------------------------------------------------------------
 
 

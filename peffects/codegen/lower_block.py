@@ -366,7 +366,7 @@ class BlockLowering(ValueLowering):
         if not rest:
             value = self.scalar(expr.value)
             before: Expr = Read(memory, at)
-            if target.fresh:  # one addition has no order; that of 0.0 makes of -0.0 what it is
+            if target.fresh:  # added to, not copied: 0.0 + -0.0 is 0.0
                 before, ordered = Lit(identity_of(monoid, elem), elem), True
             total = Combine(monoid, before, value, elem, ordered)
             self.k.emit(Store(memory, at, total))

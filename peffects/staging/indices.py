@@ -7,6 +7,7 @@ An index set of the IR is a size.  What a set is besides, a sum, a range, an enu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -325,9 +326,17 @@ def _key(part: Any) -> object:
             return part
 
 
+_AXIS = re.compile(r"axis (\d+) of `(\w+)`")
+
+
 def describe(part: Any) -> str:
     """An index set, or what it is made of, in a message."""
     match part:
+        case Fin(given=IndexSetTracer() as axis):
+            found = _AXIS.fullmatch(axis.origin.text)
+            if found is None:
+                return f"Fin({describe(axis.size)})"
+            return f"{found[2]}.index" if found[1] == "0" else f"{found[2]}.index_sets[{found[1]}]"
         case Fin():
             return f"Fin({describe(part.size)})"
         case Product():

@@ -8,7 +8,7 @@ from programs import Sketch, histogram, log_likelihood, matmul, num, reduce, tab
 
 from peffects.errors import BoundsError, IndexSetMismatchError, ValueRangeError
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, int_lit
+from peffects.ir.builder import Builder, index_var, int_lit
 from peffects.ir.evaluate import Work, evaluate, identity_of
 from peffects.ir.syntax import (
     BOOL,
@@ -20,11 +20,15 @@ from peffects.ir.syntax import (
     Atom,
     Check,
     Cond,
+    FinSet,
     Fold,
     Monoid,
+    Ref,
     Scalar,
+    Table,
     Var,
     While,
+    WithAcc,
 )
 from peffects.source import SrcInfo
 
@@ -207,3 +211,25 @@ def test_two_results_of_one_loop() -> None:
     plus, minus = evaluate(s.done(*binding.vars), [[1.0, 2.0]])
     np.testing.assert_array_equal(plus, [1.0, 2.0])
     np.testing.assert_array_equal(minus, [-1.0, -2.0])
+
+
+@pytest.mark.parametrize("row", [3, 2])
+def test_what_gets_one_value_for_each_element_is_checked(row: int) -> None:
+    """Rows of the length `row`, that follow each other without gaps if it is 3."""
+    s = Sketch("packed")
+    i, j = index_var("i", int_lit(2)), index_var("j", int_lit(row))
+    ref = Var("r", Ref(Monoid.ADD, Table((FinSet(int_lit(6)),), F64), once=True))
+    inner = s.b.nested()
+    start = inner.prim(p.MUL, inner.ordinal(i), int_lit(3))
+    body = inner.nested()
+    place = body.prim(p.PACKED, inner.ordinal(i), start, body.ordinal(j))
+    body.accumulate(ref, (place,), num(1.5))
+    inner.loop([j], body.block())
+    outer = s.b.nested()
+    outer.loop([i], inner.block())
+    program = s.done(*s.b.emit(WithAcc((ref,), outer.block())))
+    if row == 3:
+        assert evaluate(program, [])[0].tolist() == [1.5] * 6
+    else:
+        with pytest.raises(AssertionError, match="do not get one value each"):
+            evaluate(program, [])
