@@ -74,7 +74,7 @@ def sentences(count: int, seed: int) -> tuple[pe.Packed, Array, NDArray[np.int64
 def main(small: bool = False) -> None:
     """Learn from some sentences; look at the attention in others."""
     x, y, _ = sentences(200 if small else 5000, seed=1)
-    lengths = x.index_set.lengths
+    lengths = np.array([len(sentence) for sentence in x])
     print(f"{len(x)} sentences of {lengths.min()} to {lengths.max()} words, {x.size} words in all;")
     print(f"padded they would be {len(x) * lengths.max()}")
     weights, mean, square = np.zeros((3, 2 * FEATURES))
