@@ -46,6 +46,7 @@ from peffects.staging.tables import TableTracer
 from peffects.staging.tabular import items_of
 from peffects.staging.texts import text
 from peffects.staging.trace import Trace, current, here
+from peffects.staging.unseen import is_of_library, names_in, watch_attributes
 from peffects.staging.values import UNSET
 from peffects.staging.writes import Writes, inputs_of
 
@@ -81,6 +82,19 @@ class Hooks(Writes, SpecialMethods):
             return value
         inputs = inputs_of(trace)
         return inputs.reach(value, inputs.path_of(self.function).then(kind, name))
+
+    def free_without_source(self, name: str, value: object) -> object:
+        """What a function without source finds under a name: recorded, as far as it may read it."""
+        found = self.free(name, value)
+        trace = current()
+        if trace is None or is_symbolic(found):
+            return found
+        if isinstance(found, FunctionType) or hasattr(found, "__pe_function__"):
+            return _resolved_when_called(cast(Function, found))
+        inputs = inputs_of(trace)
+        names = names_in(self.function.__code__)
+        watch_attributes(inputs, found, inputs.path_of(found), names)
+        return found
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
@@ -346,9 +360,7 @@ def _refuse_environment(value: object) -> None:
 def _from_outside(trace: Trace, owner: object) -> bool:
     """Whether what `owner` holds was there before the kernel was staged."""
     if isinstance(owner, ModuleType):
-        file = getattr(owner, "__file__", None) or ""
-        probe = FunctionType((lambda: None).__code__.replace(co_filename=file), {})
-        return bool(file) and is_users(probe)
+        return not is_of_library(owner)
     return not trace.was_made(owner)
 
 
@@ -385,6 +397,16 @@ def resolve(function: Function) -> Function:
     return function
 
 
+def _resolved_when_called(function: Function) -> Function:
+    """What calls `resolve(function)`: not before, as a function may know itself."""
+
+    @functools.wraps(function, updated=())
+    def call(*args: object, **kwargs: object) -> object:
+        return resolve(function)(*args, **kwargs)
+
+    return call
+
+
 def _maker(kind: type) -> Function:
     """The constructor of a class; what it makes belongs to the block that is being staged."""
     trace = current()
@@ -419,7 +441,7 @@ def _function(function: FunctionType, kernel: bool = False) -> Function:
     if current() is not None:
         _check_recursion(new, 1 if kernel else _DEEPEST)
         if new is function:
-            return with_reads(function, hooks.free)
+            return with_reads(function, hooks.free_without_source)
     return new
 
 

@@ -8,6 +8,7 @@ here, since they are met only where the source was not rewritten.
 from __future__ import annotations
 
 import functools
+import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -18,6 +19,7 @@ from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
+from peffects.source import SrcInfo
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
 from peffects.staging.promotion import number_type
@@ -34,6 +36,19 @@ __all__ = [
     "pointwise", "positive", "power",
     "renamed", "select", "test", "to_bool", "unary", "unary_float", "weak_int",
 ]  # fmt: skip
+
+
+def _how_to_decide(at: SrcInfo) -> str:
+    """What to write where Python would need a number."""
+    if at.line and not linecache.getlines(at.file):
+        return (
+            f"there is no source of {at.file}, so its `if` and loops cannot be staged: put the "
+            "code into a file or a notebook, or write `pe.where` and tables."
+        )
+    return (
+        "In source that peffects sees, use `if`, `for ... in range`, `int(...)`; elsewhere "
+        "`pe.where` and tables."
+    )
 
 
 class Tracer:
@@ -60,8 +75,7 @@ class Tracer:
         raise ControlFlowError(
             f"Python asks for {python} of {self.what()}, which is known only when the kernel runs.",
             at=here(),
-            fix="In source that peffects sees, use `if`, `for ... in range`, `int(...)`; elsewhere "
-            "`pe.where` and tables.",
+            fix=_how_to_decide(here()),
         )
 
     def __bool__(self) -> bool:
