@@ -20,6 +20,7 @@ from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from peffects.errors import KernelTypeError
+from peffects.notices import tell_if_slow
 from peffects.source import caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
@@ -174,8 +175,9 @@ class Kernel(Generic[P, R]):
     ) -> tuple[Specialization, list[object]]:
         from peffects.compile import compile_program
 
-        callee = self.stage(args, kwargs)
-        compiled = compile_program(callee.program)
+        with tell_if_slow(f"peffects: {self._name} compiles, once for these types of arguments"):
+            callee = self.stage(args, kwargs)
+            compiled = compile_program(callee.program)
         specialization = Specialization(callee, compiled, callee.reader())
         values = callee.arguments(args, kwargs)
         assert values is not None, "a program fits the call that it was staged for"

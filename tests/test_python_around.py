@@ -1,4 +1,4 @@
-"""Kernels among everything else that Python has: decorators, partials, notebooks, the REPL, copies."""
+"""Kernels among what else Python has: decorators, partials, notebooks, the REPL, copies."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ except pe.PeffectsError as error: print("refused:", error.code, error.fix)
 
 
 def test_the_interactive_interpreter() -> None:
-    """It keeps no source before Python 3.13: then loops work, and `if` is refused with the reason."""
+    """Before Python 3.13 it keeps no source: loops work, and `if` is refused with the reason."""
     done = subprocess.run(
         [sys.executable, "-i", "-q"],
         input=REPL,
