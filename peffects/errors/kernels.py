@@ -201,3 +201,23 @@ class UnboundedTableError(PeffectsError):
     """
 
     code = "PE212"
+
+
+class KernelEffectError(PeffectsError, TypeError):
+    """An effect or a handler does in a kernel what cannot be decided while the kernel is staged.
+
+    Wrong, since the rest would have to be staged once for each world:
+
+        @pe.kernel
+        def total(x):
+            return pe.run(handle(all_worlds(), program(x)))
+
+    Right: run such handlers outside the kernel, and call kernels from the computation; inside, use
+    clauses that answer, `@final` clauses, and clauses that call `k` once on every way:
+
+        @pe.kernel
+        def total(x):
+            return pe.run(handle(run_state(0.0), program(x)))
+    """
+
+    code = "PE213"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from peffects.errors import InternalError
 from peffects.ir.syntax import Atom, Cond
@@ -23,18 +23,20 @@ from peffects.staging.values import (
     types_of,
 )
 
-__all__ = ["Branch", "StaticBranch", "choose"]
+__all__ = ["UNBOUND", "Branch", "StaticBranch", "choose"]
 
 Names: TypeAlias = tuple[tuple[str, int], ...]
 Frame: TypeAlias = dict[str, object]
 
-_UNBOUND = object()
+UNBOUND = object()
+"""What a local has that is not assigned."""
 
 
 class StaticBranch:
     """An `if` whose condition is known: one side runs."""
 
-    traced = False
+    traced: ClassVar[bool] = False
+    ended: ClassVar[tuple[()]] = ()
 
     def __init__(self, condition: bool) -> None:
         self.condition = condition
@@ -108,10 +110,10 @@ class Branch:
 
     def _plan(self, name: str, then: Frame, orelse: Frame) -> Tree | object:
         """How the two values of a local become one; a Tree means: by the conditional."""
-        left, right = then.get(name, _UNBOUND), orelse.get(name, _UNBOUND)
+        left, right = then.get(name, UNBOUND), orelse.get(name, UNBOUND)
         if left is right:
-            return left if left is not _UNBOUND else self._missing(name, "neither side assigns it")
-        if left is _UNBOUND or right is _UNBOUND:
+            return left if left is not UNBOUND else self._missing(name, "neither side assigns it")
+        if left is UNBOUND or right is UNBOUND:
             return self._missing(name, "it is assigned on one side of the `if` only")
         joined = join_trees(left, right)
         if isinstance(joined, str):

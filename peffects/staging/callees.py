@@ -26,6 +26,7 @@ from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.complex_callees import COMPLEX_CALLEES
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
+from peffects.staging.outcomes import Err, Ok, Outcome
 from peffects.staging.python_maths import MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.records import as_tabular
@@ -188,11 +189,13 @@ def _zip(*values: Any, strict: bool = False) -> object:
     return zipped(values)
 
 
-def _isinstance(value: object, kinds: object) -> bool:
+def _isinstance(value: object, kinds: object) -> object:
     if not is_symbolic(value):
         return isinstance(value, kinds)  # type: ignore[arg-type]
     if is_complex(value):
         return issubclass(complex, kinds)  # type: ignore[arg-type]
+    if isinstance(value, Outcome):
+        return _outcome_is(value, kinds if isinstance(kinds, tuple) else (kinds,))
     known = leaf_type(value)
     if known is None:
         return False
@@ -204,6 +207,14 @@ def _isinstance(value: object, kinds: object) -> bool:
         elif known.type == BOOL:
             example = bool
     return issubclass(example, kinds)  # type: ignore[arg-type]
+
+
+def _outcome_is(value: Outcome, kinds: tuple[object, ...]) -> object:
+    if Ok in kinds and Err in kinds:
+        return True
+    if Ok in kinds:
+        return value.ok
+    return logical(prims.NOT, value.ok) if Err in kinds else False
 
 
 BUILTINS: dict[object, Function] = {

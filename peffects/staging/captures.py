@@ -226,6 +226,7 @@ class PartsToken:
 def plain_function(value: object) -> FunctionType:
     """The function behind a function, a method or a kernel object."""
     value = getattr(value, "__pe_function__", value)
+    value = getattr(value, "_pe_function", value)
     if isinstance(value, MethodType):
         value = value.__func__
     assert isinstance(value, FunctionType), "paths go through functions written in Python only"
@@ -239,6 +240,7 @@ def token_of(value: object) -> object:
     value and its type, of all others the identity.
     """
     if isinstance(value, FunctionType):
+        value = plain_function(value)
         return CodeToken(value.__code__, value.__defaults__, value.__kwdefaults__)
     if isinstance(value, str | bytes | bool | int | float | complex | None.__class__):
         return ValueToken(type(value), value)

@@ -216,6 +216,8 @@ class Hooks(Writes, SpecialMethods):
         trace, condition = current(), self.truth(condition)
         if trace is None or not is_symbolic(condition):
             return StaticBranch(bool(condition))
+        if trace.effects is not None:
+            return cast(Branch, trace.effects.branch(condition, names, frame))
         return Branch(trace, condition, names, frame)
 
     def loop(
@@ -231,10 +233,15 @@ class Hooks(Writes, SpecialMethods):
         trace = current()
         if trace is None:
             return StaticLoop(cast(list[object], iterable))
+        effects = trace.effects
         if isinstance(iterable, ParallelLoop):
+            if effects is not None:
+                return cast(ParLoop, effects.par(iterable, names, targets, frame, leave))
             return ParLoop(trace, iterable, names, targets, frame, leave)
         found = sequential(iterable)
         if found is not None:
+            if effects is not None:
+                return cast(FoldLoop, effects.fold(found, names, targets, frame, leave))
             return FoldLoop(trace, found, names, targets, frame, leave)
         inputs = inputs_of(trace)
         iterable = self.iterate(iterable)
@@ -244,7 +251,10 @@ class Hooks(Writes, SpecialMethods):
 
     def while_loop(self, names: Names) -> WhileLoop:
         """The start of a `while`."""
-        return WhileLoop(current(), names)
+        trace = current()
+        if trace is not None and trace.effects is not None:
+            return cast(WhileLoop, trace.effects.while_loop(names))
+        return WhileLoop(trace, names)
 
     def leaving(self, what: str, constructs: tuple[object, ...]) -> None:
         """Refuse `break`, `continue`, `return` or `raise` where it would depend on a symbol."""
@@ -372,6 +382,9 @@ def resolve(function: Function) -> Function:
     plain = getattr(function, "__pe_function__", None)
     if plain is not None:
         return _function(plain, kernel=True)
+    replacement = _replacement(function)
+    if replacement is not None:
+        return replacement
     if isinstance(function, MethodType):
         inner = function.__func__
         if isinstance(inner, FunctionType):
@@ -380,12 +393,6 @@ def resolve(function: Function) -> Function:
         return function
     if isinstance(function, FunctionType):
         return _function(function)
-    try:
-        replacement = REPLACED.get(function)
-    except TypeError:
-        replacement = None
-    if replacement is not None:
-        return replacement
     check_no_effect(function)
     if isinstance(function, functools.partial):
         return functools.partial(resolve(function.func), *function.args, **function.keywords)
@@ -405,6 +412,13 @@ def _resolved_when_called(function: Function) -> Function:
         return resolve(function)(*args, **kwargs)
 
     return call
+
+
+def _replacement(function: Function) -> Function | None:
+    try:
+        return REPLACED.get(function)
+    except TypeError:  # not hashable
+        return None
 
 
 def _maker(kind: type) -> Function:
@@ -434,7 +448,8 @@ def _function(function: FunctionType, kernel: bool = False) -> Function:
         raise KernelTypeError(
             f"the generator function `{function.__name__}` is called in a kernel.",
             at=here(),
-            fix="Effects in a kernel need their handlers inside it; loops are `for` statements.",
+            fix="Decorate it with `@effectful` and perform it under its handlers: "
+            "`pe.run(handle(..., f(x)))`; loops are `for` statements.",
         )
     hooks = Hooks(function)
     new = rewritten(function, hooks)

@@ -98,6 +98,7 @@ class KernelInputs:
 
     def know(self, value: object, path: Path) -> None:
         """Remember how `value` is reached: of several ways the first one."""
+        value = getattr(value, "_pe_function", value)  # what `@effectful` wraps
         first, _ = self._paths.setdefault(id(value), (path, value))
         if first != path and isinstance(value, FunctionType):
             self.guards.append(SameObject(path, first))

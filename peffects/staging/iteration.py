@@ -53,6 +53,7 @@ class StaticLoop:
     """A loop over a Python sequence: it runs while staging."""
 
     traced: ClassVar[bool] = False
+    ended: ClassVar[tuple[()]] = ()
 
     def __init__(self, items: Iterable[object]) -> None:
         self.items = items
@@ -393,6 +394,7 @@ class WhileLoop(_Carried):
     """A `while`.  It runs while staging until its condition is a symbol."""
 
     traced: bool = False
+    ended: type[BaseException] | tuple[()] = ()
 
     def __init__(self, trace: Trace | None, names: Names) -> None:
         self.given = trace, names

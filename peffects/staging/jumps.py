@@ -58,7 +58,28 @@ def without_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
     Where both sides of an `if` may go on, what follows is copied; what would be copied too often
     stays as it is, as do jumps out of `with`, `try` and `match`.
     """
-    return _without_early_returns(_LoopJumps().block(body))
+    return _without_early_returns(_LoopJumps().block(_TestsThatPerform().block(body)))
+
+
+class _TestsThatPerform(ast.NodeTransformer):
+    """`while (yield from f()): A` becomes `while True: if not (yield from f()): break; A`."""
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(statement) for statement in body]
+
+    def visit_While(self, loop: ast.While) -> ast.While:
+        self.generic_visit(loop)
+        if has_any([loop.test], ast.Yield, ast.YieldFrom) and not loop.orelse:
+            test = _at(loop.test, ast.UnaryOp(ast.Not(), loop.test))
+            loop.body.insert(0, _at(loop.test, ast.If(test, [_at(loop, ast.Break())], [])))
+            loop.test = _at(loop, ast.Constant(True))
+        return loop
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        return node
 
 
 # --- functions -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 from typing import cast as cast_
@@ -127,10 +128,20 @@ def _clamped(length: Operand) -> Atom:
     return size
 
 
+class HasElements(ABC):
+    """A symbol that has elements to loop over, and is no table."""
+
+    @abstractmethod
+    def sequential(self) -> SequentialLoop:
+        """The loop over them."""
+
+
 def sequential(iterable: object) -> SequentialLoop | None:
     """The loop that a `for` statement over `iterable` becomes, or None if it runs while staging."""
     if isinstance(iterable, SequentialLoop):
         return iterable
+    if isinstance(iterable, HasElements):
+        return iterable.sequential()
     if isinstance(iterable, range):
         iterable = SymbolicRange(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, SymbolicRange):

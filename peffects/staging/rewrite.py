@@ -20,8 +20,10 @@ and exceptions work as ever:
                                      else:
                                          if c.traced: x, y, i = c.after()
 
-A symbolic `if` runs both parts; a symbolic loop yields once for each trial that staging needs.  All
-nodes keep the places of the user's text, so tracebacks and messages show the user's lines.
+A symbolic `if` runs both parts; a symbolic loop yields once for each trial that staging needs.  In
+a generator function A and B stand in a `try` with `except c.ended: pass`, by which effects leave
+them.  All nodes keep the places of the user's text, so tracebacks and messages show the user's
+lines.
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ class _Rewriter(ast.NodeTransformer):
         self.scopes: list[set[str]] = []
         self.constructs: list[str] = []
         self.loops: list[int] = []
+        self.performs = False
         self.count = 0
 
     # --- making nodes ----------------------------------------------------------------------------
@@ -147,6 +150,13 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         return f"_pe_{self.count}"
 
+    def part(self, construct: str, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """A part of a construct, which effects can leave."""
+        if not self.performs or not statements:
+            return statements
+        ended = ast.Attribute(_load(construct), "ended", ast.Load())
+        return [ast.Try(statements, [ast.ExceptHandler(ended, None, [ast.Pass()])], [], [])]
+
     def expr(self, node: ast.expr) -> ast.expr:
         """An expression, rewritten."""
         new = self.visit(node)
@@ -168,8 +178,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def function(self, node: FunctionNode) -> FunctionNode:
         """The function with its body rewritten, and for the outermost without decorators."""
-        outer = self.constructs, self.loops
+        outer = self.constructs, self.loops, self.performs
         self.constructs, self.loops = [], []
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        self.performs = has_any(body, ast.Yield, ast.YieldFrom)
         if node is not self.outermost:
             self.defaults(node.args)
         self.scopes.append(bound_names(node))
@@ -177,10 +189,12 @@ class _Rewriter(ast.NodeTransformer):
             node.body = self.expr(node.body)
         else:
             node.body = self.body(without_jumps(node.body))
+            if self.performs and not has_any(node.body, ast.Yield, ast.YieldFrom):
+                node.body.append(self.at(ast.Expr(ast.Yield()), node.body[-1]))  # it was dead code
             node.returns = None
             _strip_annotations(node.args)
         self.scopes.pop()
-        self.constructs, self.loops = outer
+        self.constructs, self.loops, self.performs = outer
         if node is self.outermost:
             _strip_defaults(node.args)
         if not isinstance(node, ast.Lambda):
@@ -253,6 +267,7 @@ class _Rewriter(ast.NodeTransformer):
         start = self.hook("branch", test, self.names_table(names), self.locals())
         before = self.when_traced(construct, self.method(construct, "before"), list(names))
         merge = self.method(construct, "merged", self.locals())
+        then, orelse = self.part(construct, then), self.part(construct, orelse)
         statements = [
             ast.Assign([ast.Name(construct, ast.Store())], start),
             ast.If(self.method(construct, "then", self.locals()), then or [ast.Pass()], []),
@@ -277,7 +292,7 @@ class _Rewriter(ast.NodeTransformer):
         enter = self.when_traced(construct, self.method(construct, "enter"), list(names))
         leave = self.when_traced(construct, self.method(construct, "leave", self.locals()), [])
         after = self.when_traced(construct, self.method(construct, "after"), [*names, *targets])
-        rounds = [enter, *body, leave]
+        rounds = [enter, *self.part(construct, body), leave]
         if stop is not None:
             over = self.method(construct, "is_over", _load(stop.name))
             rounds.append(ast.If(over, [ast.Break()], []))
@@ -286,6 +301,8 @@ class _Rewriter(ast.NodeTransformer):
         return [self.at(first, node), self.at(loop, node)]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        if has_any([node.test], ast.Yield, ast.YieldFrom):
+            raise AssertionError("performed while testing: `without_jumps` moves it into the body")
         if isinstance(node.test, ast.Constant) or has_any([node.test], ast.NamedExpr):
             self.loops.append(len(self.constructs))
             node.test = self.expr(node.test)
@@ -303,7 +320,7 @@ class _Rewriter(ast.NodeTransformer):
         begin = self.when_traced(construct, self.method(construct, "begin", self.thunk(test)), [])
         leave = self.when_traced(construct, self.method(construct, "leave", self.locals()), [])
         after = self.when_traced(construct, self.method(construct, "after"), list(names))
-        loop = ast.While(more, [enter, begin, *body, leave], [after, *orelse])
+        loop = ast.While(more, [enter, begin, *self.part(construct, body), leave], [after, *orelse])
         first = ast.Assign([ast.Name(construct, ast.Store())], start)
         return [self.at(first, node), self.at(loop, node)]
 

@@ -462,6 +462,15 @@ def logical(primitive: Primitive, *values: object) -> ScalarTracer:
     return make(arithmetic.emit(primitive, tuple(map(to_bool, values)), False))
 
 
+def either(left: object, right: object) -> object:
+    """`left or right` of two bools, each known or a symbol."""
+    if left is True or right is True:
+        return True
+    if left is False:
+        return right
+    return left if right is False else logical(op.OR, left, right)
+
+
 @pointwise
 def bitwise(
     on_bools: Primitive, on_integers: Primitive, left: object, right: object

@@ -149,8 +149,8 @@ def _merged(runs: tuple[Any, Any], size: Any, width: Any) -> tuple[Any, Any]:
         place = _element(places, select(from_left, at_left, at_right))
         return left + convert(from_left, I64, weak=True), (select(from_left, x, y), place)
 
-    _, merged = scan(step, 0, over=keys.index_sets)
-    return merged[0], merged[1]
+    _, (sorted_keys, order) = scan(step, 0, over=keys.index_sets)
+    return sorted_keys, order
 
 
 def _bits_of_size(size: Any) -> Any:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TypeAlias, cast
 
-from peffects.errors import KernelTypeError
+from peffects.effects import is_computation
+from peffects.errors import KernelEffectError, KernelTypeError
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Program
 from peffects.ir.traverse import free_vars
@@ -22,7 +23,10 @@ from peffects.parallel.packed import Packed
 from peffects.source import UNKNOWN, SrcInfo, of_code
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arrays import NumpyArrays
+from peffects.staging.callees import REPLACED
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
+from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
+from peffects.staging.handled.running import EFFECT_CALLS
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.packing import as_packed, declare
@@ -39,14 +43,17 @@ understand_symbols(StagedSymbols())
 __all__ = ["Result", "Signature", "Staged", "signature", "stage"]
 
 
+REPLACED.update(EFFECT_CALLS)
+
 Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A leaf of the results: result number `place` of the program."""
+    """A leaf of the results: result number `place` of the program, or the constant it counts."""
 
     place: int
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,7 @@ class Staged:
     out_leaves: tuple[object, ...]
     captures: tuple[Capture, ...]
     guards: tuple[Guard | SameObject, ...]
+    constants: tuple[object, ...] = ()
 
     def arguments(
         self, args: Sequence[object], kwargs: Mapping[str, object]
@@ -106,8 +114,11 @@ class Staged:
     def results(self, outputs: Sequence[object]) -> object:
         """The value of the call, from the results of the program."""
         leaves = [
-            outputs[leaf.place] if isinstance(leaf, Result) else leaf for leaf in self.out_leaves
-        ]
+            leaf if not isinstance(leaf, Result)
+            else chosen(self.constants, outputs[leaf.place]) if leaf.constant
+            else outputs[leaf.place]
+            for leaf in self.out_leaves
+        ]  # fmt: skip
         return unflatten(self.out_tree, leaves)
 
 
@@ -144,6 +155,7 @@ def stage(
         out_leaves,
         captures,
         tuple(inputs.guards),
+        tuple(trace.constants),
     )
 
 
@@ -210,16 +222,29 @@ def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
     for leaf in leaves:
         if isinstance(leaf, Missing):
             leaf.complain(leaf.src)
-        if leaf_type(leaf) is None:
+        if is_computation(leaf):
+            raise KernelEffectError(
+                f"the kernel returns {leaf!r}.",
+                fix="Perform it under its handlers: `return pe.run(handle(..., f(x)))`.",
+            )
+        if leaf_type(leaf) is None and not isinstance(leaf, ConstantColumn):
             if is_symbolic(leaf):
                 raise KernelTypeError(
                     f"the kernel returns {leaf!r}.", fix="Return numbers and tables."
                 )
             out.append(leaf)
             continue
-        out.append(Result(len(atoms)))
-        atoms.append(as_table(leaf).atom() if is_table(leaf) else lift(leaf).atom)
+        out.append(Result(len(atoms), isinstance(leaf, ConstantTracer | ConstantColumn)))
+        atoms.append(_atom_of(leaf))
     return atoms, tree, tuple(out)
+
+
+def _atom_of(leaf: object) -> Atom:
+    if isinstance(leaf, ConstantTracer):
+        return number_of(leaf)
+    if isinstance(leaf, ConstantColumn):
+        return leaf.numbers.atom()
+    return as_table(leaf).atom() if is_table(leaf) else lift(leaf).atom
 
 
 def _program(trace: Trace, inputs: KernelInputs, atoms: Sequence[Atom], src: SrcInfo) -> Program:

@@ -33,12 +33,14 @@ __all__ = [
     "Accumulator",
     "Arrays",
     "Complexes",
+    "Effects",
     "Inputs",
     "Kind",
     "Scope",
     "Trace",
     "current",
     "here",
+    "speaks_for",
     "staging",
 ]
 
@@ -149,6 +151,25 @@ class Inputs(Protocol):
         """What is called in place of `function`."""
 
 
+class Effects(Protocol):
+    """What a run of effects in a kernel (`handled/machine.py`) gives to hooks."""
+
+    def branch(self, condition: object, names: Any, frame: Any) -> Any:
+        """An `if` on a symbol."""
+
+    def fold(self, loop: Any, names: Any, targets: Any, frame: Any, stop: Any) -> Any:
+        """A `for` whose rounds follow each other."""
+
+    def par(self, loop: Any, names: Any, targets: Any, frame: Any, stop: Any) -> Any:
+        """A parallel `for` statement."""
+
+    def while_loop(self, names: Any) -> Any:
+        """A `while`."""
+
+    def may_rebind(self, owner: object) -> bool:
+        """Whether `owner` is a handler whose fields control flow carries."""
+
+
 _CURRENT: ContextVar[Trace | None] = ContextVar("peffects_trace", default=None)
 
 
@@ -168,6 +189,8 @@ class Trace:
         self.known_sets: dict[object, tuple[object, Scope]] = {}
         self.named: set[Var] = set()
         self.place: SrcInfo | None = None
+        self.effects: Effects | None = None
+        self.constants: list[object] = []
         self._made_here: dict[int, tuple[Scope, object]] = {}
 
     @contextlib.contextmanager
@@ -178,6 +201,15 @@ class Trace:
             yield self
         finally:
             _CURRENT.reset(token)
+
+    @contextlib.contextmanager
+    def performing(self, effects: Effects) -> Iterator[None]:
+        """For the time of a `with`, control flow carries the handlers of `effects`."""
+        outer, self.effects = self.effects, effects
+        try:
+            yield
+        finally:
+            self.effects = outer
 
     # --- scopes ----------------------------------------------------------------------------------
 
@@ -369,6 +401,12 @@ _PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
 
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep
+_SPEAKERS: set[CodeType] = set()
+
+
+def speaks_for(code: CodeType) -> None:
+    """Say that what a function calls happens at the user's line in its local `place`."""
+    _SPEAKERS.add(code)
 
 
 def _is_internal(file: str) -> bool:
@@ -389,5 +427,9 @@ def here() -> SrcInfo:
             if key not in _PLACES:
                 _PLACES[key] = of_frame(frame)
             return _PLACES[key]
+        if code in _SPEAKERS:
+            place: SrcInfo = frame.f_locals["place"]
+            if place.line:
+                return place
         frame = frame.f_back
     return UNKNOWN

@@ -100,6 +100,19 @@ _REAL_OF = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = (complex, np.complex64, np.complex128, ComplexTracer, ComplexTable, ComplexParts)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How a class of ours is taken apart into named parts, themselves nested, and made of them."""
+
+    keys: tuple[str, ...]
+    take: Callable[[Any], tuple[object, ...]]
+    make: Callable[..., object]
+
+
+OWN: dict[type, Parts] = {}
+"""Our own classes that have nested parts."""
+
+
 def _is_dataclass(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) and not kind.__module__.startswith("peffects.")
 
@@ -113,7 +126,7 @@ def is_tree(value: object) -> bool:
 @functools.cache
 def _is_container(kind: type) -> bool:
     plain = kind in (tuple, list, dict, *_COMPLEX)
-    ours = issubclass(kind, Composite) or _is_set(kind)
+    ours = issubclass(kind, Composite) or kind in OWN or _is_set(kind)
     return plain or ours or _is_namedtuple(kind) or _is_dataclass(kind)
 
 
@@ -160,6 +173,9 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
     elif isinstance(value, IndexSet | Packed):
         for name in value.fields:
             yield name, getattr(value, name)
+    elif type(value) in OWN:
+        parts = OWN[type(value)]
+        yield from zip(parts.keys, parts.take(value), strict=True)
     elif isinstance(value, ArrayType | ScalarType):
         part = dataclasses.replace(value, dtype=_REAL_OF[value.dtype])
         yield from (("real", part), ("imag", part))
@@ -283,6 +299,8 @@ def _unflatten(tree: TreeDef, leaves: Iterator[object]) -> object:
         return tree.kind.put_together(tree.keys, values)
     if _is_namedtuple(tree.kind):
         return tree.kind(*values)
+    if tree.kind in OWN:
+        return OWN[tree.kind].make(*values)
     built: object = object.__new__(tree.kind)
     for name, value in zip(tree.keys, values, strict=False):
         object.__setattr__(built, str(name), _size(value) if tree.kind is Fin else value)

@@ -20,7 +20,10 @@ from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
 from peffects.staging.accumulators import AccumulatorTracer, fit
 from peffects.staging.arithmetic import Operand
+from peffects.staging.constants import ConstantTracer, is_constant, number_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer
+from peffects.staging.meeting import common_structure, leaves_in
+from peffects.staging.outcomes import UNSET
 from peffects.staging.promotion import join, number_type
 from peffects.staging.scalars import (
     Arithmetic,
@@ -31,7 +34,7 @@ from peffects.staging.scalars import (
 from peffects.staging.syntax import RESULT
 from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Scope, here, staging
-from peffects.staging.trees import TreeDef, flatten, flatten_as, unflatten, with_complex
+from peffects.staging.trees import TreeDef, flatten, unflatten
 
 __all__ = [
     "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves",
@@ -80,22 +83,13 @@ class Missing(Arithmetic):
         return f"<no value for {self.name}>"
 
 
-class Unset:
-    """Stands in a local for a value that is set before it is read: it is like any other value."""
-
-    def __repr__(self) -> str:
-        return "<not set yet>"
-
-
-UNSET = Unset()
-
-
 @dataclass(frozen=True, slots=True)
 class LeafType:
-    """The type of a number or a table that a local holds."""
+    """The type of a number or a table that a local holds; a constant is a number in a list."""
 
     type: Scalar | Table
     weak: bool
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +107,10 @@ class Fixed:
     value: object
 
 
+_FIXED_UNSET = Fixed(UNSET)
+_CONSTANT = LeafType(I64, False, constant=True)
+
+
 def leaf_type(value: object) -> LeafType | None:
     """The type of `value`, or None if it is neither a number nor a table.
 
@@ -127,9 +125,15 @@ def leaf_type(value: object) -> LeafType | None:
             return LeafType(I64, True)
         case TableTracer() | AccumulatorTracer():
             return LeafType(value.type, False)
+        case ConstantTracer():
+            return _CONSTANT
         case _:
             known = number_type(value)
             return None if known is None else LeafType(*known)
+
+
+def _fixed(value: object) -> Fixed:
+    return _FIXED_UNSET if value is UNSET else Fixed(value)
 
 
 def _same_fixed(left: object, right: object) -> bool:
@@ -146,6 +150,8 @@ def _same_fixed(left: object, right: object) -> bool:
 def join_leaves(left: LeafType, right: LeafType) -> LeafType | None:
     """The type in which two values meet, or None if there is none."""
     a, b = left.type, right.type
+    if left.constant != right.constant:
+        return None
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         scalar, weak = join(a, left.weak, b, right.weak)
         return LeafType(scalar, weak) if (a == BOOL) == (b == BOOL) else None
@@ -163,7 +169,7 @@ def tree_of(value: object) -> Tree | str:
     types: list[LeafType | Fixed] = []
     for leaf in leaves:
         known = None if isinstance(leaf, AccumulatorTracer) else leaf_type(leaf)
-        types.append(known if known is not None else Fixed(leaf))
+        types.append(known if known is not None else _fixed(leaf))
     return Tree(structure, tuple(types))
 
 
@@ -172,17 +178,11 @@ def join_trees(left: object, right: object) -> Tree | str:
     for value in (left, right):
         if isinstance(value, Missing):
             return value.why
-    if left is UNSET or right is UNSET:
-        return tree_of(right if left is UNSET else left)
-    a, tree = flatten(left)
-    b, other = flatten(right)
-    if tree != other:
-        tree = with_complex(tree, other)
-        a, b = flatten_as(left, tree), flatten_as(right, tree)
-    if tree != with_complex(other, tree) or len(a) != len(b):
+    tree = common_structure(left, right)
+    if tree is None:
         return f"it is {describe(left)} on one way and {describe(right)} on the other"
     leaves: list[LeafType | Fixed] = []
-    for x, y in zip(a, b, strict=True):
+    for x, y in zip(leaves_in(left, tree), leaves_in(right, tree), strict=True):
         leaf = _join_leaf(x, y)
         if leaf is None:
             return f"it is {describe(x)} on one way and {describe(y)} on the other"
@@ -191,8 +191,13 @@ def join_trees(left: object, right: object) -> Tree | str:
 
 
 def _join_leaf(x: object, y: object) -> LeafType | Fixed | None:
+    if x is UNSET or y is UNSET:
+        known = y if x is UNSET else x
+        return leaf_type(known) or _fixed(known)
     if _same_fixed(x, y):
         return Fixed(x)
+    if all(is_constant(v) or isinstance(v, ConstantTracer) for v in (x, y)):
+        return _CONSTANT
     first, second = leaf_type(x), leaf_type(y)
     if first is None or second is None:
         return None
@@ -231,12 +236,14 @@ def take(names: Sequence[tuple[str, int]], frame: dict[str, object]) -> dict[str
 
 def atoms_of(value: object, tree: Tree) -> list[Atom]:
     """The atoms of the leaves of `value` that have types, converted to them."""
-    if value is UNSET:
-        return [zeros(staging().builder, t) for t in types_of(tree)]
-    pairs = zip(flatten_as(value, tree.structure), tree.leaves, strict=True)
-    return [
-        fit(leaf, t.type, "the value that it meets") for leaf, t in pairs if isinstance(t, LeafType)
-    ]
+    pairs = zip(leaves_in(value, tree.structure), tree.leaves, strict=True)
+    return [_fitting(leaf, t) for leaf, t in pairs if isinstance(t, LeafType)]
+
+
+def _fitting(leaf: object, t: LeafType) -> Atom:
+    if leaf is UNSET:
+        return zeros(staging().builder, t.type)
+    return number_of(leaf) if t.constant else fit(leaf, t.type, "the value that it meets")
 
 
 def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:
@@ -246,6 +253,8 @@ def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:
     for leaf in tree.leaves:
         if isinstance(leaf, Fixed):
             leaves.append(leaf.value)
+        elif leaf.constant:
+            leaves.append(ConstantTracer(next(supply), staging().scope))
         else:
             leaves.append(value_tracer(next(supply), name, leaf.weak))
     return unflatten(tree.structure, leaves)

@@ -61,6 +61,8 @@ def _check_item(trace: Trace, owner: object) -> None:
 
 
 def _check_attribute(trace: Trace, owner: object, name: str) -> None:
+    if trace.effects is not None and trace.effects.may_rebind(owner):
+        return
     _check_change(trace, owner, f"the attribute `{name}` of")
 
 

@@ -278,12 +278,24 @@ def test_locals_of_loops_after_the_loop() -> None:
     check(MergeError, g, (X,), "`k`", "zero times")
 
     def h(x: Any) -> Any:
-        state = "start"
+        state: Any = "start"
         for _ in range(len(x)):
             if state == "start":  # here
-                state = "on"
+                state = 1.0
 
-    check(MergeError, h, (X,), "`state`", "the str 'on' on the other")
+    check(MergeError, h, (X,), "`state`", "it is the")
+
+
+def test_constants_of_loops_after_the_loop() -> None:
+    def f(x: Any) -> Any:
+        state = "start"
+        for k in range(len(x)):
+            if state == "start" and x[k] > 0.5:
+                state = "on"
+        return state, state != "start"
+
+    assert run(f, X) == ("on", True)
+    assert run(f, 0.1 * X) == ("start", False)
 
 
 def test_leaving_a_parallel_loop() -> None:

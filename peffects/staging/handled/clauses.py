@@ -1,0 +1,69 @@
+"""Handler classes for staging: their clauses are rewritten, so that they may branch on symbols."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from peffects.handling import Handler
+from peffects.parallel import monoid
+from peffects.source import is_internal_file
+from peffects.staging.functions import is_rewritten, rewritten
+from peffects.staging.hooks import Hooks, resolve
+
+__all__ = ["is_staged", "staged_callee", "staged_class", "staged_function"]
+
+
+_MARK = "_pe_staged"
+
+
+class _OwnHooks(Hooks):
+    """The hooks of a handler of ours: what it reads are constants of the library."""
+
+    def free(self, name: str, value: object) -> object:
+        """The value as it is."""
+        return value
+
+    def callee(self, function: Callable[..., object]) -> Callable[..., object]:
+        """What is called in place of `function`."""
+        return staged_callee(function)
+
+
+def staged_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The rewritten form of a generator function or clause."""
+    if not isinstance(function, FunctionType) or is_rewritten(function):
+        return function
+    ours = is_internal_file(function.__code__.co_filename)
+    return rewritten(function, (_OwnHooks if ours else Hooks)(function))
+
+
+def is_staged(kind: type) -> bool:
+    """Whether `kind` was made here: its instances belong to a program that is being staged."""
+    return _MARK in vars(kind)
+
+
+def staged_callee(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called in place of a function that a handler holds; monoids of ours are rewritten."""
+    if getattr(function, "__module__", None) == monoid.__name__:
+        return staged_function(function)
+    return resolve(function)
+
+
+@functools.cache
+def staged_class(kind: type[Handler[Any, Any]]) -> type[Handler[Any, Any]]:
+    """A subclass of `kind` with rewritten clauses and otherwise the same."""
+    if is_staged(kind):
+        return kind
+    staged: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__, _MARK: True})
+    staged.__qualname__ = kind.__qualname__
+    staged._clauses = {
+        name: clause._replace(function=staged_function(clause.function))
+        for name, clause in kind._clauses.items()
+    }
+    if kind._ret is not None:
+        staged._ret = staticmethod(staged_function(kind._ret))
+    if kind._traverse is not None:
+        staged._traverse = staticmethod(staged_function(kind._traverse))
+    return staged  # type: ignore[no-any-return]

@@ -1,0 +1,520 @@
+"""The effect machine on symbols.
+
+It is the machine of `peffects.machine` with four changes: what runs is rewritten, so that `if` and
+loops on symbols call hooks; an exit may happen on some ways through the program only; a parallel
+`for` is staged once; and what cannot be decided while staging is refused.  Nothing of it is left
+in the program: operations become what their clauses compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, Clause
+from peffects.effects import (
+    LOOP,
+    NONE,
+    PERFORM,
+    RESUME,
+    Call,
+    Computation,
+    Operation,
+    Tag,
+    start,
+)
+from peffects.errors import KernelEffectError
+from peffects.frames import (
+    ClauseEnd,
+    Gen,
+    HandlerMarker,
+    MaskMarker,
+    Segment,
+    UnwindMarker,
+    innermost_handler,
+    masked_effects,
+)
+from peffects.handling import Handled, Handler
+from peffects.loops import Body, ParFor
+from peffects.machine import _RAISED, _RETURNED, Machine
+from peffects.machine import _steps as _machine_steps
+from peffects.masking import Masked
+from peffects.places import place_of_site, suspended_place
+from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
+from peffects.replay import Raised
+from peffects.resumption import Resume, Resumption
+from peffects.staging.branches import Frame, Names
+from peffects.staging.captures import StepKind
+from peffects.staging.handled.boundaries import (
+    Boundary,
+    EffectBranch,
+    EffectFold,
+    EffectPar,
+    EffectWhile,
+    HandlerBoundary,
+    Rest,
+    SideEnded,
+)
+from peffects.staging.handled.cells import FIXED_FIELDS, Cells, Exit
+from peffects.staging.handled.clauses import is_staged, staged_class, staged_function
+from peffects.staging.handled.parallel import (
+    ConditionalExit,
+    StagedFor,
+    StagedLoop,
+    run_loop,
+    traverse_of,
+)
+from peffects.staging.jumps import Stop
+from peffects.staging.ops import ParallelLoop
+from peffects.staging.outcomes import UNSET
+from peffects.staging.ranges import SequentialLoop
+from peffects.staging.scalars import either
+from peffects.staging.trace import Trace, here, speaks_for
+from peffects.staging.writes import inputs_of
+
+__all__ = ["StagingMachine"]
+
+
+class StagingMachine(Machine):
+    """One run of a computation on the symbols of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(_no_runner)
+        self.trace = trace
+        self.exits: dict[HandlerMarker, Exit] = {}
+        outermost = Boundary()
+        outermost.begin_boundary(self, ())
+        self.boundaries = [outermost]
+        self.depth: dict[HandlerMarker, int] = {}
+        self.captured_in: dict[Resumption[Any, Any], Boundary] = {}
+        self.pending: ConditionalExit | None = None
+
+    def run(self, computation: Any) -> Any:
+        """The result of `computation`, as symbols."""
+        with self.trace.performing(self):
+            return super().run(computation)
+
+    # --- what hooks ask for ----------------------------------------------------------------------
+
+    def branch(self, condition: object, names: Names, frame: Frame) -> EffectBranch:
+        """An `if` on a symbol."""
+        return EffectBranch(self, condition, names, frame)
+
+    def fold(
+        self, loop: SequentialLoop, names: Names, targets: Names, frame: Frame, stop: Stop | None
+    ) -> EffectFold:
+        """A `for` whose rounds follow each other."""
+        return EffectFold(self, loop, names, targets, frame, stop)
+
+    def par(
+        self, loop: ParallelLoop, names: Names, targets: Names, frame: Frame, stop: Stop | None
+    ) -> EffectPar:
+        """A `pe.par` loop."""
+        return EffectPar(self, loop, names, targets, frame, stop)
+
+    def while_loop(self, names: Names) -> EffectWhile:
+        """A `while`."""
+        return EffectWhile(self, names)
+
+    def may_rebind(self, owner: object) -> bool:
+        """Whether `owner` is an installed handler, whose fields every construct carries."""
+        return any(marker.handler is owner for marker in self._markers())
+
+    # --- state and exits -------------------------------------------------------------------------
+
+    def _markers(self) -> Iterator[HandlerMarker]:
+        """The handlers installed now, outermost first; that of a running clause is one of them."""
+        found: list[HandlerMarker] = []
+        mark, frames = self.mark, self.frames
+        while True:
+            while frames is not None:
+                if isinstance(frames, ClauseEnd):
+                    segment = frames.k._segment
+                    if isinstance(segment, Segment):
+                        found.append(segment.owner)
+                    frames = frames.below
+                else:
+                    frames = frames[1] if isinstance(frames, tuple) else frames.below
+            if isinstance(mark, HandlerMarker):
+                found.append(mark)
+            if mark.below is None:
+                return reversed(found)
+            mark, frames = mark.below, mark.frames
+
+    def cells(self) -> Cells:
+        """The states of the handlers that are installed now."""
+        return Cells(self._markers(), self.exits)
+
+    def any_exit(self) -> object:
+        """Whether the computation has left for the end of some handler: False or a symbol."""
+        flag: object = False
+        for exit_ in self.exits.values():
+            if exit_.flag is not UNSET:
+                flag = either(flag, exit_.flag)
+        return flag
+
+    def forget_exits(self) -> None:
+        """From here on no exit has happened: this is the way on which none did."""
+        for exit_ in self.exits.values():
+            exit_.flag = exit_.answer = UNSET
+
+    def go_on(self, left: bool) -> None:
+        """After a boundary or an exit: guard what follows, or leave the boundary around as well."""
+        boundary = self.boundaries[-1]
+        if left:
+            raise boundary.end_here()
+        flag = self.any_exit()
+        if flag is False:
+            return
+        answer: object = UNSET
+        if isinstance(boundary, HandlerBoundary):
+            answer = self.exits[boundary.marker].answer
+        boundary.rests.append(Rest(boundary, flag, answer))
+
+    def _exit(self, owner: HandlerMarker, clause: Clause, op: Operation[Any, Any]) -> None:
+        """Run a `@final` clause; its value is the answer of `owner` on this way."""
+        value = self._call(clause.function, owner.handler, op)
+        if isinstance(value, Computation):
+            raise never_performed(value, type(owner.handler).__name__, op)
+        self._exit_with(owner, value, op)
+
+    def _exit_with(self, owner: HandlerMarker, value: object, item: Computation) -> None:
+        boundary = self._innermost_below(owner)
+        own = isinstance(boundary, HandlerBoundary) and boundary.marker is owner
+        if isinstance(boundary, HandlerBoundary) and own and not boundary.rests:
+            self._forget(boundary)
+            self._leave(owner, lambda *_: value, item)
+            if self.gen is None and self.error is not None:  # the frame below it is to unwind
+                self._deliver(self.error)
+            return
+        exit_ = self.exits[owner]
+        exit_.flag, exit_.answer = True, value
+        self._fail(boundary.end_here())
+
+    def _innermost_below(self, owner: HandlerMarker) -> Boundary:
+        """The innermost boundary that an exit to `owner` leaves with something to merge."""
+        while True:
+            boundary = self.boundaries[-1]
+            plain = isinstance(boundary, HandlerBoundary) and not boundary.rests
+            if not plain or boundary.marker is owner:  # type: ignore[attr-defined]
+                return boundary
+            assert isinstance(boundary, HandlerBoundary)
+            self._forget(boundary)
+
+    def _forget(self, boundary: HandlerBoundary) -> None:
+        """The handler's computation is left without anything to merge."""
+        top = self.boundaries.pop()
+        assert top is boundary, "invariant: boundaries nest"
+        del self.exits[boundary.marker]
+
+    def _exit_if(self, owner: HandlerMarker, pending: ConditionalExit) -> None:
+        """Exit to a handler if a flag holds; what follows is the other way."""
+        branch = EffectBranch(self, pending.flag, (), {})
+        branch.then({})
+        exit_ = self.exits[owner]
+        exit_.flag, exit_.answer = True, pending.answer()
+        branch.exited = True
+        branch.orelse({})
+        branch.merged({})
+
+    # --- the machine -----------------------------------------------------------------------------
+
+    def _fast(self) -> tuple[Tag, Any]:
+        """Run the generator up to its next event."""
+        gen: Any = self.gen
+        thrown, self.error = self.error, None
+        try:
+            yielded = gen.send(self.sent) if thrown is None else gen.throw(thrown)
+            if yielded.__class__ is not tuple or not yielded or yielded[0].__class__ is not Tag:
+                refuse_bare(gen, yielded)
+            return yielded[0], yielded[1]
+        except StopIteration as stop:
+            self.gen = None
+            return _RETURNED, stop.value
+        except BaseException as error:
+            return _RAISED, self._raised_by(gen, None, error, None)
+
+    def _drive(self) -> None:
+        while not self.done:
+            tag, item = self._fast()
+            if not self.done:
+                self._event(tag, item)
+
+    def _event(self, tag: Tag, item: Any) -> None:
+        try:
+            _steps[tag](self, item)
+            return
+        except BaseException as error:
+            failure = error
+        self._failed(item, failure)
+
+    def _enter(self, computation: Any) -> None:
+        while True:
+            kind = type(computation)
+            if kind is Handled:
+                self._install(computation)
+                computation = computation.computation
+            elif kind is Masked:
+                for effect in computation.effects:
+                    self.mark = MaskMarker(effect).placed(self.frames, self.mark)
+                    self.frames = None
+                computation = computation.computation
+            elif kind is Body:
+                computation = computation.body(computation.index)
+                if not isinstance(computation, Computation):
+                    self._return(computation)
+                    return
+            else:
+                break
+        self._begin(_started(computation), computation)
+
+    def _install(self, handled: Handled) -> None:
+        handler = handled.handler
+        if handler._has_multi:
+            raise KernelEffectError(
+                f"`{type(handler).__name__}` has a `@multi` clause, and is installed in a kernel: "
+                "the rest would have to be staged once for each world.",
+                at=place_of_site(handled.site),
+                fix="Run it outside the kernel, and call kernels from its computation.",
+            )
+        marker = HandlerMarker(self._fork(handler), handled.site)
+        self.mark = marker.placed(self.frames, self.mark)
+        self.frames = None
+        if handler._ret_is_generator and _has_exit(marker):
+            raise KernelEffectError(
+                f"`{type(handler).__name__}` has a `@final` clause and a return clause with "
+                "effects, and is installed in a kernel.",
+                at=place_of_site(handled.site),
+                fix="Perform those effects before the computation returns.",
+            )
+        self._bound(marker)
+
+    def _bound(self, marker: HandlerMarker) -> None:
+        """The computation under `marker` is a boundary if something may leave it."""
+        if _has_exit(marker):
+            self.exits[marker] = Exit()
+            HandlerBoundary(self, marker).enter_boundary()
+        self.depth[marker] = len(self.boundaries)
+
+    def _fork(self, handler: Handler[Any, Any]) -> Handler[Any, Any]:
+        """A fork with rewritten clauses; numbers that it holds from outside become parameters."""
+        kind: Any = type(handler)
+        fork: Handler[Any, Any] = object.__new__(staged_class(kind))
+        inputs = inputs_of(self.trace)
+        ours = is_staged(kind) or self.trace.was_made(handler)
+        for name, value in vars(handler).items():
+            if name not in FIXED_FIELDS and not ours:
+                value = inputs.reach(value, inputs.path_of(handler).then(StepKind.ATTRIBUTE, name))
+            fork.__dict__[name] = value
+        self.trace.note_made(fork)
+        return fork
+
+    def _capture(
+        self, owner: HandlerMarker, item: Computation, multi: bool
+    ) -> Resumption[Any, Any]:
+        k = super()._capture(owner, item, multi)
+        self.captured_in[k] = self.boundaries[-1]
+        return k
+
+    def _place(self, segment: Segment, handler: Handler[Any, Any]) -> None:
+        self.trace.note_made(handler)
+        super()._place(segment, handler)
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a clause; the line of what it does is `place`, unless it is a user's (`here`)."""
+        place = suspended_place(self.gen)  # noqa: F841
+        return function(*args)
+
+    def _perform(self, op: Operation[Any, Any]) -> None:
+        owner = self.mark.evidence.get(op._effect)
+        clause = owner.clauses.get(op._clause) if owner is not None else None
+        if owner is None or clause is None:
+            raise unhandled(op, owner, self.mark, self._here())
+        self.trace.note_made(op)
+        if clause.kind == ANSWER:
+            self._answer(op, self._call(clause.function, owner.handler, op))
+        elif clause.kind == FINAL and not clause.is_generator:
+            self._exit(owner, clause, op)
+        else:
+            if clause.kind != ANSWER_GENERATOR:
+                self._take_boundary(owner, op)
+            super()._perform(op)
+
+    def _take_boundary(self, owner: HandlerMarker, item: Computation) -> None:
+        """All above `owner` is taken away: no way through it may be open there."""
+        boundary = self.boundaries[-1]
+        if self.depth[owner] != len(self.boundaries) or boundary.rests:
+            what = f"`{item._clause}`" if isinstance(item, Operation) else "the traverse clause"
+            raise KernelEffectError(
+                f"{what} of `{type(owner.handler).__name__}` keeps or drops the rest of the "
+                "computation where what that is depends on values of the kernel.",
+                at=self._here() if self.gen is not None else here(),
+                fix="In kernels clauses answer, are `@final`, or call `k` once on every way.",
+            )
+        if isinstance(boundary, HandlerBoundary) and boundary.marker is owner:
+            self._forget(boundary)
+
+    def _resume(self, item: Resume) -> None:
+        k = item.resumption
+        if self.captured_in.get(k) is not self.boundaries[-1]:
+            raise KernelEffectError(
+                f"`k` of {k._what} is called on one side of an `if`, or in a loop, that depends on "
+                "values of the kernel.",
+                at=self._here(),
+                fix="Compute the value to resume with first, and call `k` once on every way.",
+            )
+        looped = isinstance(k._item, ParFor)
+        segment = k._take(self._here, self)
+        if k._machine.live is not None:
+            k._machine.live.pop(k, None)
+        self._suspend(item)
+        self._place(segment, k._handler._fork())
+        if not looped and segment.owner not in self.exits:
+            self._bound(segment.owner)
+        if self.pending is not None:
+            pending, self.pending = self.pending, None
+            if pending.flag is True:
+                self._exit_with(segment.owner, pending.answer(), k._item)
+                return
+            self._exit_if(segment.owner, pending)
+        if item.error is None:
+            value = k._item.collect(item.value) if isinstance(k._item, ParFor) else item.value
+            self._return(value)
+        else:
+            self._deliver(item.error)
+
+    def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
+        if isinstance(k._item, ParFor) and k._segment is not None:
+            self._take_boundary(k._segment.owner, k._item)
+        super()._drop(k, value, error)
+
+    def _loop(self, node: ParFor) -> None:
+        place = node.place or self._here()
+        if not isinstance(node, StagedFor):
+            raise KernelEffectError(
+                f"{node!r} was made outside the kernel.",
+                at=place,
+                fix="Call `pfor` inside the kernel, or in an effectful function that it performs.",
+            )
+        owner = innermost_handler(self.mark)
+        if owner is None:
+            self._answer(node, node.collect(run_loop(self._iteration, node)))
+            return
+        traverse, ours = traverse_of(owner.handler)
+        if traverse is None:
+            raise no_traverse(owner, place)
+        masked = masked_effects(self.mark)
+        inner = node.masking(masked) if masked else node
+        loop = StagedLoop(inner, owner.handler, owner.site, place, ours)
+        k = self._capture(owner, node, False)
+        self._begin(traverse(k._handler, node.n, loop, k), None)
+
+    def _iteration(self, computation: Body) -> object:
+        """The value of one iteration of a loop, whose handlers are all inside it."""
+        return StagingMachine(self.trace).run(computation)
+
+    # --- values and failures on their way down ---------------------------------------------------
+
+    def _return(self, value: Any) -> None:
+        while True:
+            sent = NONE if value is None else value
+            if self._top_frame(sent):
+                self.sent = sent
+                self.error = None
+                return
+            if isinstance(self.frames, ClauseEnd):
+                if self._end_clause(self.frames, value, None):
+                    return
+                continue
+            mark = self.mark
+            if mark.below is None:
+                self.result = value
+                self.done = True
+                return
+            self.frames, self.mark = mark.frames, mark.below
+            if isinstance(mark, HandlerMarker):
+                mark.ended()
+                handler, ret = mark.handler, mark.handler._ret
+                if ret is not None and handler._ret_is_generator:
+                    self._begin(ret(handler, value), None)
+                    return
+                value = self._call(ret, handler, value) if ret is not None else value
+                value = self._ended_under(mark, value)
+            elif isinstance(mark, UnwindMarker):
+                if mark.error is not None:
+                    raise mark.error
+                value = mark.value
+
+    def _ended_under(self, mark: HandlerMarker, value: Any) -> Any:
+        """The answer under `mark`, merged with those of its exits."""
+        boundary = self.boundaries[-1]
+        if isinstance(boundary, HandlerBoundary) and boundary.marker is mark:
+            return boundary.end(value)
+        return value
+
+    def _deliver(self, error: BaseException) -> None:
+        while self.gen is None:
+            if self._top_frame(Raised(error)):
+                break
+            if isinstance(self.frames, ClauseEnd):
+                if self._end_clause(self.frames, None, error):
+                    return
+                continue
+            mark = self.mark
+            if mark.below is None:
+                self.failure = error
+                self.done = True
+                return
+            self.frames, self.mark = mark.frames, mark.below
+            if isinstance(mark, HandlerMarker):
+                mark.ended()
+                if isinstance(error, SideEnded):
+                    if isinstance(error.boundary, HandlerBoundary) and (
+                        error.boundary.marker is mark
+                    ):
+                        self._return(self._ended_under(mark, UNSET))
+                        return
+                elif isinstance(error, mark.handler._catches) and may_catch(error):
+                    self._check_static(mark, error)
+                    self._return(self._ended_under(mark, mark.handler._raised(error)))
+                    return
+            elif isinstance(mark, UnwindMarker) and error is mark.unwind:
+                if mark.error is None:
+                    self._return(mark.value)
+                    return
+                error = mark.error
+        self.error = error
+
+    def _check_static(self, mark: HandlerMarker, error: BaseException) -> None:
+        """A Python exception may only be caught where no open `if` or loop lies between."""
+        if self.depth[mark] != len(self.boundaries):
+            raise error
+
+
+_steps: dict[Tag, Callable[[StagingMachine, Any], None]] = {
+    **_machine_steps,
+    _RETURNED: StagingMachine._return,
+    _RAISED: StagingMachine._deliver,
+    PERFORM: StagingMachine._perform,
+    LOOP: StagingMachine._loop,
+    RESUME: StagingMachine._resume,
+}
+
+
+def _has_exit(marker: HandlerMarker) -> bool:
+    return any(clause.kind == FINAL for clause in marker.clauses.values())
+
+
+def _started(computation: Any) -> Gen:
+    """A generator that performs `computation`, rewritten."""
+    if type(computation) is Call:
+        function = staged_function(computation.function)
+        return function(*computation.args, **computation.kwargs)  # type: ignore[no-any-return]
+    return start(computation)
+
+
+def _no_runner(*_: Any) -> list[Any]:
+    raise AssertionError("invariant: loops are staged")
+
+
+speaks_for(StagingMachine._call.__code__)
