@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from peffects.answers import Raised
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, Clause
 from peffects.effects import (
     LOOP,
@@ -41,7 +42,6 @@ from peffects.machine import _steps as _machine_steps
 from peffects.masking import Masked
 from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
-from peffects.replay import Raised
 from peffects.resumption import Resume, Resumption
 from peffects.staging.branches import Frame, Names
 from peffects.staging.captures import StepKind
