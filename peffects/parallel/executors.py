@@ -9,12 +9,14 @@ before it has ended.  Layer 2; next: `running.py`.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol
 
@@ -285,17 +287,22 @@ class Threads(TeamExecutor):
         """Run the iterations on threads; the calling thread waits, ticks, and hears Ctrl-C."""
         loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
         team = _Team(loop, self.plan(size))
-        team.start(min(self.workers, size))
         try:
+            team.start(min(self.workers, size))
             while not team.done.wait(_WAIT_S):
                 loop.tick()
         except BaseException:
             loop.cancelled = True
+            team.stop()
             team.done.wait(_GRACE_S)
             raise
         if team.broken is not None:
             raise team.broken
         return loop.finish()
+
+
+class _Stopped(BaseException):
+    """Raised in a worker thread wherever it stands: its loop was given up, by Ctrl-C say."""
 
 
 class _Team:
@@ -307,6 +314,7 @@ class _Team:
         self.done = threading.Event()
         self.broken: BaseException | None = None
         self._running = 0
+        self._working: set[int] = set()
         self._lock = threading.Lock()
 
     def start(self, workers: int) -> None:
@@ -321,17 +329,29 @@ class _Team:
                 daemon=True,
             ).start()
 
-    def _work(self) -> None:
-        try:
-            self.loop.work(self._indices())
-        except BaseException as error:  # not an Exception of the body: ends the loop
-            self.broken = error
-            self.loop.cancelled = True
+    def stop(self) -> None:
+        """End what the threads do at their next bytecode; their `finally` and `with` run."""
         with self._lock:
-            self._running -= 1
-            last = self._running == 0
-        if last:
-            self.done.set()
+            for thread in self._working:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(_Stopped)
+                )
+
+    def _work(self) -> None:
+        with suppress(_Stopped):  # one that comes late
+            try:
+                with self._lock:
+                    self._working.add(threading.get_ident())
+                self.loop.work(self._indices())
+            except BaseException as error:  # not an Exception of the body: ends the loop
+                self.broken = error
+                self.loop.cancelled = True
+            with self._lock:
+                self._working.discard(threading.get_ident())
+                self._running -= 1
+                last = self._running == 0
+            if last:
+                self.done.set()
 
     def _indices(self) -> Iterable[int]:
         loop = self.loop

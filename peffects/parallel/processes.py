@@ -84,9 +84,10 @@ class Processes(TeamExecutor):
     ) -> list[Any]:
         """Run the iterations in worker processes; the calling thread waits and ticks."""
         loop = RunningLoop(size, iterate, where, on_tick, ticks_inline=False)
-        team = self._hire(min(self.workers, size))
-        run = _ProcessLoop(loop, self.plan(size), team)
+        team: list[_Child] = []
         try:
+            self._hire(min(self.workers, size), team)
+            run = _ProcessLoop(loop, self.plan(size), team)
             run.start(_packed(iterate, where))
             run.finish()
         except BaseException:
@@ -96,12 +97,11 @@ class Processes(TeamExecutor):
             self._idle += team
         return loop.finish()
 
-    def _hire(self, count: int) -> list[_Child]:
+    def _hire(self, count: int, team: list[_Child]) -> None:
         with self._lock:
-            team, self._idle[:] = self._idle[:count], self._idle[count:]
+            team[:], self._idle[:] = self._idle[:count], self._idle[count:]
         while len(team) < count:
             team.append(_Child())
-        return team
 
     def close(self) -> None:
         """End the workers; the next loop starts new ones."""

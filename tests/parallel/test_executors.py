@@ -245,3 +245,49 @@ def test_ctrl_c_returns_within_half_a_second(executor: str) -> None:
     assert "interrupted" in output
     assert child.returncode == 0
     assert time.monotonic() - asked < 0.5
+
+
+def test_ctrl_c_ends_threads_that_compute_and_unwinds_them() -> None:
+    """At their next bytecode: an iteration that never reports does not go on in the background."""
+    program = textwrap.dedent(
+        """
+        import sys, threading, time
+        from peffects import effectful, handle
+        from peffects.handlers import accum, accumulate
+        from peffects.parallel import *
+
+        unwound = []
+
+        @effectful
+        def body(i):
+            try:
+                yield from accum(1)
+                sys.stdout.write("started\\n")
+                sys.stdout.flush()
+                while True:
+                    pass
+            finally:
+                yield from accum(1)
+                unwound.append(int(i))
+
+        try:
+            run(handle(accumulate(ADD), pfor(Fin(8), body)), executor=Threads(2, chunk=1))
+        except KeyboardInterrupt:
+            for thread in threading.enumerate():
+                if thread is not threading.current_thread():
+                    thread.join(5)
+            print(threading.active_count(), sorted(unwound))
+        """
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert child.stdout is not None
+    assert [child.stdout.readline() for _ in range(2)] == ["started\n", "started\n"]
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=20) == ("1 [0, 1]\n", "")
+    assert child.returncode == 0
