@@ -119,7 +119,7 @@ def _clause(cls: type, operation: type[Operation[Any, Any]], value: object) -> C
             fix=f"Write `def {operation._clause}(self, op)`.",
         )
     function = bare(value)
-    count = _positional_parameters(function)
+    count = positional_parameters(function)
     kind = getattr(function, "_pe_kind", None)
     if inspect.iscoroutinefunction(function):
         if count == 3:
@@ -158,7 +158,7 @@ def check_basic(cls: type, clauses: dict[str, Clause], ret: Callable[..., Any] |
     wrong = [
         (name, clause.function)
         for name, clause in clauses.items()
-        if clause.kind not in (ANSWER, ANSWER_GENERATOR) or _rebinds_self(clause.function)
+        if clause.kind not in (ANSWER, ANSWER_GENERATOR) or rebinds_self(clause.function)
     ]
     if ret is not None:
         wrong.append(("ret", ret))
@@ -172,7 +172,7 @@ def check_basic(cls: type, clauses: dict[str, Clause], ret: Callable[..., Any] |
         )
 
 
-def _rebinds_self(function: Callable[..., Any]) -> bool:
+def rebinds_self(function: Callable[..., Any]) -> bool:
     """Whether the function assigns to an attribute of its first parameter."""
     first = function.__code__.co_varnames[0]
     instructions = list(dis.get_instructions(function))
@@ -182,7 +182,8 @@ def _rebinds_self(function: Callable[..., Any]) -> bool:
     )
 
 
-def _positional_parameters(function: Callable[..., Any]) -> int:
+def positional_parameters(function: Callable[..., Any]) -> int:
+    """How many parameters have to be given by position."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return sum(p.kind in kinds and p.default is p.empty for p in parameters)

@@ -27,6 +27,7 @@ from typing import (
     overload,
 )
 
+from peffects.clause_shapes import check_collected, check_defined_once, check_given, check_shapes
 from peffects.clauses import MULTI, Clause, bare, check_basic, collect_clauses
 from peffects.effects import (
     HANDLE,
@@ -332,7 +333,10 @@ def _is_unpickled() -> bool:
 
 def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], ...]) -> None:
     names = {name for base in _bases_of(cls) for name in vars(base) if not name.startswith("_")}
-    cls._clauses = collect_clauses(cls, effects, names | HANDLER_METHODS)
+    names |= HANDLER_METHODS
+    cls._clauses = collect_clauses(cls, effects, names)
+    check_defined_once(cls, names | cls._clauses.keys())
+    check_shapes(cls, names)
     cls._has_multi = any(clause.kind == MULTI for clause in cls._clauses.values())
     ret = bare(cls.ret)
     cls._ret = None if ret is Handler.ret else staticmethod(ret)
@@ -344,6 +348,10 @@ def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], .
     cls._traverse = None if traverse is None else staticmethod(traverse)
     if issubclass(cls, BasicHandler):
         check_basic(cls, cls._clauses, None if cls._ret is None else ret)
+    check_given(cls, CollectHandler, "collect")
+    check_given(cls, SplitHandler, "split")
+    if issubclass(cls, CollectHandler) and cls._ret is None:
+        check_collected(cls, cls._clauses.values())
 
 
 def _traverse_clause(cls: type[Handler[Any, Any]]) -> Callable[..., Any] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import traceback
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import GeneratorType
+from types import FrameType, GeneratorType
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from peffects.handlers import (
     all_worlds,
     amb,
     attempt,
+    fail,
     get,
     put,
     run_state,
@@ -84,6 +86,66 @@ def throws() -> Any:
     s: int = yield from get()
     yield from put(s + 1)
     yield from throw("no")
+
+
+def bytecodes(program: Any) -> int:
+    """How many bytecodes run while it runs: a measure of time that does not vary."""
+    count = 0
+
+    def step(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "opcode"
+        return step
+
+    def enter(frame: FrameType, event: str, argument: object) -> Any:
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        run(program)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@effectful
+def counts_below(depth: int, pairs: int) -> Any:
+    if depth:
+        return (yield from counts_below(depth - 1, pairs))
+    for _ in range(pairs):
+        n: int = yield from get()
+        yield from put(n + 1)
+
+
+@pytest.mark.parametrize("inside", [lambda c: c, lambda c: handle(all_worlds(), c)])
+def test_an_operation_costs_the_same_at_any_depth_of_calls(inside: Any) -> None:
+    def cost(depth: int) -> int:
+        few, many = (
+            bytecodes(handle(run_state(0), inside(counts_below(depth, pairs)))) for pairs in (5, 15)
+        )
+        return many - few
+
+    assert cost(0) > 0
+    assert cost(0) == cost(10) == cost(1000)
+
+
+def test_a_world_costs_the_same_at_any_depth_of_calls() -> None:
+    @effectful
+    def chooses_below(depth: int, options: int) -> Any:
+        if depth:
+            return (yield from chooses_below(depth - 1, options))
+        yield from amb(range(options))
+        yield from fail()
+
+    def cost(depth: int) -> int:
+        few, many = (
+            bytecodes(handle(all_worlds(), chooses_below(depth, options))) for options in (5, 15)
+        )
+        return many - few
+
+    assert cost(1) == cost(10) == cost(1000)
 
 
 @pytest.mark.slow

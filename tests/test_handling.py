@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any, Never, overload
 
 import pytest
 
@@ -138,6 +138,110 @@ def test_wrong_numbers_of_parameters_are_refused() -> None:
     refused(too_many, "takes 4 parameters", "`(self, op)`")
     refused(final_with_k, "takes 3 parameters", "`(self, op)`")
     refused(multi_without_k, "takes 2 parameters", "`(self, op, k)`")
+
+
+def test_a_clause_that_is_defined_twice_is_refused() -> None:
+    def clause() -> None:
+        class logs(Handler[Log]):
+            def note(self, op: Note) -> None: ...
+
+            def note(self, op: Note) -> Any:  # type: ignore[no-redef]  # noqa: F811
+                return 1
+
+    def ret() -> None:
+        class logs(Handler[Log]):
+            def ret(self, x: Any) -> Any:
+                return x
+
+            @final
+            def note(self, op: Note) -> None: ...
+
+            def ret(self, x: Any) -> Any:  # type: ignore[no-redef]  # noqa: F811
+                return [x]
+
+    refused(clause, "`logs` defines `note` twice", "the first one is at test_handling.py:")
+    refused(ret, "`logs` defines `ret` twice", "Python keeps the last")
+
+
+def test_a_clause_may_be_chosen_or_overloaded() -> None:
+    class logs(Handler[Log]):
+        @overload
+        def note(self, op: Note) -> int: ...
+        @overload
+        def note(self, op: Any) -> int: ...
+        def note(self, op: Any) -> int:
+            return 1
+
+    for loud in (False, True):
+
+        class chosen(Handler[Log]):
+            if loud:
+
+                def note(self, op: Note) -> int:
+                    return 2
+            else:
+
+                def note(self, op: Note) -> int:
+                    return 3
+
+        assert run(handle(chosen(), Note("x"))) == (2 if loud else 3)
+    assert run(handle(logs(), Note("x"))) == 1
+
+
+def test_methods_that_are_no_operation_clauses_have_their_parameters() -> None:
+    def ret() -> None:
+        class logs(Handler[Log]):
+            def ret(self) -> Any: ...  # type: ignore[override]
+
+            def note(self, op: Note) -> None: ...
+
+    def traverse() -> None:
+        class logs(ParHandler[Log]):
+            def note(self, op: Note) -> None: ...
+
+            def traverse(self, loop: Any, k: Any) -> Any:  # type: ignore[override]
+                yield
+
+    def collect() -> None:
+        class logs(CollectHandler[Log]):
+            def note(self, op: Note) -> None: ...
+
+            def collect(self, n: Any, answers: Any) -> Any: ...  # type: ignore[override]
+
+    def a_value() -> None:
+        class logs(Handler[Log]):
+            ret = 3  # type: ignore[assignment]
+
+            def note(self, op: Note) -> None: ...
+
+    refused(ret, "`ret` of handler `logs` takes 1 parameter.", "`def ret(self, x)`")
+    refused(traverse, "takes 3 parameters", "`def traverse(self, n, loop, k)`")
+    refused(collect, "takes 3 parameters", "`def collect(self, answers)`")
+    refused(a_value, "`ret` of handler `logs` is no plain method")
+
+
+def test_what_a_base_asks_for_is_not_left_out() -> None:
+    def collect() -> None:
+        class logs(CollectHandler[Log]):
+            def note(self, op: Note) -> None: ...
+
+    def split() -> None:
+        class logs(SplitHandler[Log]):
+            def note(self, op: Note) -> None: ...
+
+    def ret() -> None:
+        class logs(CollectHandler[Log]):
+            count = 0
+
+            def note(self, op: Note) -> None:
+                self.count = self.count + 1
+
+            def collect(self, answers: Any) -> Any:
+                return answers
+
+    refused(collect, "CollectHandler without `collect`", "`def collect(self, answers)`")
+    refused(split, "SplitHandler without `split`", "`def split(self, n)`")
+    refused(ret, "changes its state in `note` and has no `ret`", "would be lost")
 
 
 def test_traverse_belongs_to_parallel_handlers_and_performs() -> None:
