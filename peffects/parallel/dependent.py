@@ -25,6 +25,7 @@ from peffects.parallel.index_set import (
     is_symbol,
     symbols_for,
 )
+from peffects.parallel.structures import Maybe, as_index_set
 from peffects.source import caller
 
 __all__ = [
@@ -146,8 +147,7 @@ class Range(IndexSet[Any]):
         """
         from_start = self.base.ordinal(i) - self.first
         inside = (from_start >= 0) & (from_start < self.size)
-        maybe = about_indices["is_just"][0](self)
-        return maybe.index(_select(inside, from_start, self.size))
+        return Maybe(self).index(_select(inside, from_start, self.size))
 
     def __repr__(self) -> str:
         return f"{self.pairs!r}.row({self.at_index!r})"
@@ -180,7 +180,7 @@ class Triangle(Pairs):
     is_tree = True
 
     def __init__(self, of: IndexSet[Any] | int) -> None:
-        self.of = of if isinstance(of, IndexSet) else _as_set(of)
+        self.of = as_index_set(of)
 
     @property
     def outer(self) -> IndexSet[Any]:
@@ -193,12 +193,6 @@ class Triangle(Pairs):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.of!r})"
-
-
-def _as_set(of: Any) -> IndexSet[Any]:
-    symbols = symbols_for(of)
-    found = None if symbols is None else symbols.as_index_set(of)
-    return Fin(of) if found is None else found
 
 
 class Upto(Triangle):
@@ -438,7 +432,7 @@ def tile(of: IndexSet[Any] | int, width: int) -> Tiles:
             at=caller(),
             fix="Give a positive int, which does not depend on values: `pe.tile(x, 64)`.",
         )
-    return Tiles(of if isinstance(of, IndexSet) else _as_set(of), int(width))
+    return Tiles(as_index_set(of), int(width))
 
 
 def flat_product(pairs: Pairs) -> Product[Any]:

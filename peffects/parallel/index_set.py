@@ -341,13 +341,14 @@ class Fin(IndexSet[N]):
 
 
 def _checked_size(size: object) -> int:
-    if isinstance(size, bool) or not hasattr(type(size), "__index__"):
+    try:
+        number = operator.index(cast(Any, None if isinstance(size, bool) else size))
+    except TypeError:
         raise IndexSetError(
-            f"`Fin` takes a size, and was given {size!r}.",
+            f"`Fin` takes a size, and was given {size!r:.60}.",
             at=caller(),
             fix="Give an int: `Fin(5)`; for the indices of a sequence: `Fin(len(xs))`.",
-        )
-    number = operator.index(cast(Any, size))
+        ) from None
     if number < 0:
         raise IndexSetError(
             f"`Fin({number})`: a size is not negative.",

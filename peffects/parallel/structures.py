@@ -272,6 +272,9 @@ def as_index_set(value: Any) -> IndexSet[Any]:
     """
     if isinstance(value, IndexSet):
         return value
+    if getattr(type(value), "_pe_index_set", False):
+        own: IndexSet[Any] = value.index_set
+        return own
     symbols = symbols_for(value)
     if symbols is not None:
         found = symbols.as_index_set(value)
@@ -282,6 +285,8 @@ def as_index_set(value: Any) -> IndexSet[Any]:
         return Struct(value)
     if isinstance(value, tuple):
         return Product([as_index_set(part) for part in value])
+    if isinstance(value, np.ndarray) and value.ndim:
+        return Fin(len(value))
     return Fin(value)
 
 

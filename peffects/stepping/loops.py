@@ -14,28 +14,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import KernelTypeError, UnknownIndexSetError, ValueRangeError
-from peffects.parallel.index_set import Fin, Product
+from peffects.parallel.index_set import Fin, IndexSet
+from peffects.parallel.packed import Packed
+from peffects.parallel.structures import as_index_set, is_index_set
+from peffects.staging.domains import Domain
 from peffects.staging.loops import parameter_names
 from peffects.staging.trace import here
 from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.stepping.places import packed_rows
 from peffects.stepping.values import Accumulator, Index, PastEnd, Set
 
-__all__ = ["Rows", "as_sets", "iterate", "positions", "sets_of"]
+__all__ = ["Rows", "as_sets", "domain_of", "iterate", "parts_of", "positions"]
 
 _LONGEST_SEARCH = 100
 
 
 def as_sets(over: object) -> tuple[Set, ...]:
-    """The index sets that `over=` means."""
+    """The index sets of the axes that `over=` means."""
+    return tuple(axis for part in parts_of(over) for axis in _axes(part))
+
+
+def parts_of(over: object) -> tuple[Set | IndexSet[Any], ...]:
+    """The index sets that `over=` means, of which each may have several axes."""
     if isinstance(over, tuple | list):
-        return tuple(index_set for part in over for index_set in as_sets(part))
+        return tuple(part for inner in over for part in parts_of(inner))
+    if is_index_set(over) and not isinstance(over, Fin | Set):
+        return (as_index_set(over),)
+    if isinstance(over, Packed):
+        return (Set.of(over.index),)
+    return _one(over)
+
+
+def _axes(part: Set | IndexSet[Any]) -> tuple[Set, ...]:
+    return (part,) if isinstance(part, Set) else tuple(map(Set.of, part.axes))
+
+
+def _one(over: object) -> tuple[Set, ...]:
+    """The index set of a size or of a table's first axis."""
     if isinstance(over, Set):
         return (over,)
-    if isinstance(over, Product):
-        return as_sets(over.factors)
     if isinstance(over, np.ndarray | Accumulator) and over.shape:
         return (Set(over.shape[0], "axis 0 of a table"),)
-    size = over.size if isinstance(over, Fin) else over
+    size = over.given if isinstance(over, Fin) else over
     if isinstance(size, Set):
         return (size,)
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
@@ -53,20 +73,23 @@ def as_sets(over: object) -> tuple[Set, ...]:
     return (Set(int(size), f"`Fin({size})`"),)
 
 
-def sets_of(operation: str, function: Callable[..., object], over: object) -> tuple[Set, ...]:
-    """The index sets of a loop, open where nothing gives them."""
+def domain_of(operation: str, function: Callable[..., object], over: object) -> Domain:
+    """What a loop runs over, open where nothing gives it."""
     names = parameter_names(function)
     if over is None:
-        return tuple(Set(None, f"the set of `{name}`") for name in names)
-    sets = as_sets(over)
-    if len(names) != len(sets) and (len(names) != 1 or not sets):
+        sets = tuple(Set(None, f"the set of `{name}`") for name in names)
+        return Domain(sets, sets)  # type: ignore[arg-type]
+    parts = parts_of(over)
+    axes: Any = tuple(axis for part in parts for axis in _axes(part))
+    domain = Domain(parts, axes)  # type: ignore[arg-type]  # its sets are ours
+    if domain.arguments([None] * len(domain.axes), len(names)) is None:  # type: ignore[list-item]
         raise KernelTypeError(
             f"the function given to `{operation}` takes {len(names)} indices, and `over` has "
-            f"{len(sets)} index sets.",
+            f"{len(domain.axes)} index sets.",
             at=here(),
             fix="Give one index set for each index: `over=(n, m)`.",
         )
-    return sets
+    return domain
 
 
 def iterate(sets: Sequence[Set], body: Callable[[tuple[Index, ...]], object]) -> Iterator[object]:
@@ -77,7 +100,7 @@ def iterate(sets: Sequence[Set], body: Callable[[tuple[Index, ...]], object]) ->
     while position is not None:
         axis = len(sets) - 1
         try:
-            yield body(tuple(map(Index, position, sets)))
+            yield body(tuple(s.index(place) for s, place in zip(sets, position, strict=True)))
         except PastEnd as end:
             if end.set not in sets:
                 raise
@@ -108,7 +131,7 @@ def _after(position: list[int], sets: Sequence[Set], axis: int) -> list[int] | N
 def positions(sets: Sequence[Set]) -> Iterator[tuple[Index, ...]]:
     """All indices of sets whose sizes are known."""
     for place in np.ndindex(*(index_set.size or 0 for index_set in sets)):
-        yield tuple(map(Index, place, sets))
+        yield tuple(s.index(at) for s, at in zip(sets, place, strict=True))
 
 
 class Rows:
@@ -139,6 +162,15 @@ class Rows:
         if self.tree is None:
             return combine(np.zeros(0))
         return unflatten(self.tree, [combine(_stacked(column)) for column in self.columns])
+
+    def tables(self, make: Callable[[NDArray[Any]], Any]) -> Any:
+        """A table of each column: a packed one of rows whose lengths depend on the index."""
+        if self.tree is None:
+            return make(np.zeros(0))
+        found = [packed_rows(column) for column in self.columns]
+        pairs = zip(self.columns, found, strict=True)
+        tables = [make(_stacked(column)) if p is None else p for column, p in pairs]
+        return unflatten(self.tree, tables)
 
 
 def _stacked(values: list[Any]) -> NDArray[Any]:

@@ -26,6 +26,8 @@ from peffects.errors import (
 )
 from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import BOOL, Monoid
+from peffects.parallel.index_set import Idx
+from peffects.parallel.packed import Packed
 from peffects.staging import checks, maths, ops
 from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
@@ -34,10 +36,18 @@ from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
 from peffects.staging.trees import flatten, map_leaves
 from peffects.staging.types import as_array
-from peffects.stepping.loops import Rows, as_sets, iterate, positions, sets_of
+from peffects.stepping.loops import Rows, as_sets, domain_of, iterate, positions
+from peffects.stepping.places import (
+    as_index,
+    items_of,
+    packed_element,
+    pairs_in,
+    pairs_of,
+    structure_of,
+)
 from peffects.stepping.rewrite import for_debugging
 from peffects.stepping.sequential import sequential_operations
-from peffects.stepping.values import Accumulator, Index, Int, PastEnd, Set, as_computed
+from peffects.stepping.values import Accumulator, Index, Int, PastEnd, Row, Set, as_computed
 
 __all__ = ["debug"]
 
@@ -83,9 +93,10 @@ def _argument(leaf: Any) -> Any:
 
 def _result(leaf: Any) -> Any:
     if isinstance(leaf, Accumulator):
-        leaf = leaf.value()
+        leaf, pairs = leaf.value(), leaf.pairs
+        return leaf if pairs is None else Packed(pairs, leaf)
     if isinstance(leaf, np.ndarray):
-        return leaf.copy()
+        return np.array(leaf)
     return int(leaf) if isinstance(leaf, Int) else leaf
 
 
@@ -176,6 +187,8 @@ class _Session:
     def item(self, owner: Any, key: Any) -> Any:
         """`owner[key]`, tested."""
         table = owner.array if isinstance(owner, Accumulator) else owner
+        if isinstance(owner, Packed):
+            return packed_element(owner, key)
         if not isinstance(table, np.ndarray):
             return owner[key]
         value = table[self._place(owner, table.shape, key)]
@@ -237,15 +250,13 @@ class _Session:
         """What a `for` runs over."""
         if isinstance(iterable, Par):
             return self._parallel(iterable)
-        return map(as_computed, iterable)
+        return (as_index(x) if isinstance(x, Idx) else as_computed(x) for x in iterable)
 
     # --- indices ---------------------------------------------------------------------------------
 
     def _place(self, owner: Any, shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
         """The tested indices."""
-        items: list[Any] = []
-        for item in key if isinstance(key, tuple) else (key,):
-            items.extend(item if isinstance(item, tuple) else (item,))
+        items = items_of(owner, key)
         if len(items) > len(shape):
             raise KernelTypeError(
                 f"`{_name_of(owner)}` has {len(shape)} axes and is indexed with {len(items)} "
@@ -254,8 +265,8 @@ class _Session:
                 fix="Give one index for each axis.",
             )
         for axis, (item, size) in enumerate(zip(items, shape, strict=False)):
-            if isinstance(item, Index):
-                self._same_set(owner, axis, item, size)
+            if isinstance(item, Idx):
+                self._same_set(owner, axis, as_index(item), size)
             elif isinstance(item, int | np.integer):
                 start = 0 if isinstance(item, Int | np.integer) else -size
                 if not start <= item < size:
@@ -266,11 +277,13 @@ class _Session:
     def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:
         known = index.set
         if known.size is None:
+            known.structure = structure_of(owner, axis)
             known.size, known.origin = size, f"axis {axis} of `{_name_of(owner)}`"
-        if known.size != size:
+        whole = known.size if known.structure is None else known.structure.base.size
+        if whole != size:
             raise IndexSetMismatchError(
                 f"axis {axis} of `{_name_of(owner)}` has length {size} and {known.origin} has "
-                f"length {known.size}, but one index runs over both.",
+                f"length {whole}, but one index runs over both.",
                 at=here(),
                 fix="Give arrays whose axes agree; or index with `int(i)` if the tables really "
                 "have different index sets (such an index is tested at run time).",
@@ -311,24 +324,29 @@ class _Session:
     # --- loops -----------------------------------------------------------------------------------
 
     def _parallel(self, par: Par) -> Iterator[Any]:
-        sets = as_sets(par.over)
-        for place in positions(sets):
+        pairs, domain = pairs_of(par.over), domain_of("par", lambda i: None, par.over)
+        places = positions(domain.axes) if pairs is None else pairs_in(pairs)  # type: ignore[arg-type]
+        for place in places:
             self.indices.append(("`par`", place))
+            found = place if pairs else domain.arguments(place, len(domain.parts)) or ()  # type: ignore[arg-type]
             try:
-                yield place if len(place) > 1 else place[0]
+                yield found[0] if len(found) == 1 else tuple(found)
             finally:
                 self.indices.pop()
 
     def _rows(self, operation: str, function: Any, over: object) -> tuple[Rows, Sequence[Set]]:
         """Run the body for all indices."""
-        call = self.callee(function)
-        sets = sets_of(operation, function, over)
-        tupled = len(parameter_names(function)) != len(sets)
+        call, count = self.callee(function), len(parameter_names(function))
+        pairs = pairs_of(over)
+        domain = domain_of(operation, lambda i: None, over) if pairs else None
+        domain = domain or domain_of(operation, function, over)
+        sets: Any = domain.axes
 
-        def body(place: tuple[Index, ...]) -> object:
+        def body(place: Any) -> object:
             self.indices.append((f"`{operation}`", place))
+            given: Any = place if pairs else domain.arguments(place, count)
             try:
-                value = call(place) if tupled else call(*place)
+                value = call(*given) if len(given) == count else call(tuple(given))
                 if self.nan and _holds_nan(value):
                     self._found_nan(f"what the body of `{operation}` gives")
             finally:
@@ -336,7 +354,7 @@ class _Session:
             return value
 
         rows = Rows()
-        for value in iterate(sets, body):
+        for value in iterate(sets, body) if pairs is None else map(body, pairs_in(pairs)):
             rows.add(value)
         return rows, sets
 
@@ -344,7 +362,16 @@ class _Session:
         """`pe.table`."""
         rows, sets = self._rows("table", function, over)
         shape = tuple(index_set.size or 0 for index_set in sets)
-        return rows.map(lambda column: column.reshape(shape + column.shape[1:]))
+        pairs = pairs_of(over)
+
+        def made(column: Any) -> Any:
+            if pairs is not None:
+                return Packed(pairs, column)
+            found = column.reshape(shape + column.shape[1:]).view(Row)
+            found.over = sets[0].structure
+            return found
+
+        return rows.tables(made)
 
     def each(self, function: Any, *, over: object = None) -> None:
         """`pe.each`."""
@@ -354,6 +381,8 @@ class _Session:
         """What is reduced: what a function gives, or the elements of a table."""
         if isinstance(function, Accumulator):
             function = function.array
+        if isinstance(function, Packed):
+            function = function.packed
         if not isinstance(function, np.ndarray):
             return self._rows(operation, function, over)[0]
         rows = Rows()
@@ -417,7 +446,8 @@ def _accumulator(*over: object, dtype: object = float, op: str = "add") -> Accum
             at=here(),
             fix="`and` and `or` combine bools (`dtype=bool`), the others numbers.",
         )
-    return Accumulator(tuple(s.size or 0 for s in as_sets(over)), elem, monoid)
+    sizes = tuple(s.size or 0 for s in as_sets(over))
+    return Accumulator(sizes, elem, monoid, pairs_of(over))
 
 
 def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ of an open one is told by the first table that it is used on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from peffects.errors import KernelTypeError
 from peffects.ir.evaluate import COMBINE, identity_of
 from peffects.ir.syntax import Monoid, Scalar
+from peffects.parallel.dependent import Pairs
+from peffects.parallel.index_set import Fin, Idx, IndexSet
+from peffects.parallel.structures import as_index_set
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
 
-__all__ = ["Accumulator", "Index", "Int", "PastEnd", "Set", "as_computed"]
+__all__ = ["Accumulator", "Index", "Int", "PastEnd", "Row", "Set", "as_computed"]
 
 Array = NDArray[np.generic]
 
@@ -54,25 +57,69 @@ def as_computed(value: Any) -> Any:
 
 
 class Set:
-    """An index set; `size` is None until the first use of one of its indices tells it."""
+    """An index set; `size` is None until the first use of one of its indices tells it.
 
-    __slots__ = ("origin", "size")
+    `structure` is the sum, range, enum or the like that it is.
+    """
 
-    def __init__(self, size: int | None, origin: str) -> None:
+    __slots__ = ("origin", "size", "structure")
+    _pe_index_set = True
+
+    def __init__(
+        self, size: int | None, origin: str, structure: IndexSet[Any] | None = None
+    ) -> None:
         self.size = size
         self.origin = origin
+        self.structure = structure
+
+    @classmethod
+    def of(cls, index_set: IndexSet[Any]) -> Set:
+        """An index set with one axis."""
+        if isinstance(index_set, Fin) and isinstance(index_set.given, Set):
+            return index_set.given
+        structure = None if isinstance(index_set, Fin) else index_set
+        return cls(len(index_set), f"`{index_set!r}`", structure)
+
+    @property
+    def index_set(self) -> IndexSet[Any]:
+        """It as an index set of its own."""
+        return Fin(self.size or 0) if self.structure is None else self.structure
+
+    def index(self, place: int) -> Index:
+        """The index at `place`."""
+        first = 0 if self.structure is None else self.structure.first
+        return Index(first + place, self)
+
+    def __iter__(self) -> Iterator[Index]:
+        return map(self.index, range(self.size or 0))
+
+    def __add__(self, other: object) -> IndexSet[Any]:
+        return self.index_set + as_index_set(other)
+
+    def __mul__(self, other: object) -> IndexSet[Any]:
+        return self.index_set * as_index_set(other)
 
 
-class Index(Int):
+class Index(Int, Idx[Any]):
     """An index of a loop."""
 
     set: Set
+
+    @property
+    def _index_set(self) -> IndexSet[Any] | None:  # type: ignore[override]
+        return None if self.set.size is None else self.set.index_set
 
     def __new__(cls, value: int, index_set: Set) -> Index:
         """The index number `value` of a set."""
         index = super().__new__(cls, value)
         index.set = index_set
         return index
+
+
+class Row(np.ndarray[Any, np.dtype[Any]]):
+    """A table that a loop over one index set gave: a row of a packed table, if that is a range."""
+
+    over: IndexSet[Any] | None = None
 
 
 class PastEnd(Exception):
@@ -85,7 +132,10 @@ class PastEnd(Exception):
 class Accumulator(NDArrayOperatorsMixin):
     """What `pe.accumulator` makes: an array that is changed by combining only."""
 
-    def __init__(self, shape: tuple[int, ...], elem: Scalar, monoid: Monoid) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], elem: Scalar, monoid: Monoid, pairs: Pairs | None = None
+    ) -> None:
+        self.pairs = pairs
         self.array: Array = np.full(shape, identity_of(monoid, elem), elem.dtype)
         self.monoid = monoid
         self.name = "the accumulator"

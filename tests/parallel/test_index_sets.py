@@ -24,7 +24,7 @@ def test_fin_has_a_size_and_indices() -> None:
     assert repr(Fin(3)) == "Fin(3)"
 
 
-@pytest.mark.parametrize("size", [True, 2.0, "3", None, [1, 2]])
+@pytest.mark.parametrize("size", [True, 2.0, "3", None, [1, 2], np.zeros(3)])
 def test_what_is_no_size_is_refused(size: Any) -> None:
     with pytest.raises(IndexSetError, match="takes a size") as caught:
         Fin(size)

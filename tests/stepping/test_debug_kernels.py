@@ -125,6 +125,12 @@ def calls_of_digits_mixture(m: ModuleType) -> list[tuple[Any, ...]]:
     return [(m.log_likelihood, *args), (m.assign, *args)]
 
 
+def calls_of_attention_pooling(m: ModuleType) -> list[tuple[Any, ...]]:
+    x, y, _ = m.sentences(4, seed=1)
+    query, value = RNG.normal(size=(2, m.FEATURES))
+    return [(m.loss, query, value, x, y), (m.attention, query, x)]
+
+
 NORMAL = RNG.normal(size=(5, 4))
 CALLS: dict[str, Callable[[ModuleType], list[tuple[Any, ...]]]] = {
     "mandelbrot": lambda m: [(m.escape_times, -2.0, 0.6, -1.2, 1.2, 6, 12, 30)],
@@ -147,6 +153,7 @@ CALLS: dict[str, Callable[[ModuleType], list[tuple[Any, ...]]]] = {
     ],
     "monte_carlo_pi": lambda m: [(m.part_inside, abs(NORMAL) / 2.0)],
     "logistic_regression": lambda m: [(m.loss_on(A, X[:3] - 1.0), A[0])],
+    "attention_pooling": calls_of_attention_pooling,
     "digits_network": calls_of_digits_network,
     "digits_mixture": calls_of_digits_mixture,
 }
