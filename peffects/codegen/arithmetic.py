@@ -23,6 +23,8 @@ __all__ = [
     "convert",
     "floor",
     "floordiv",
+    "greater",
+    "lesser",
     "lgamma",
     "maximum",
     "minimum",
@@ -83,6 +85,30 @@ def maximum(typingctx: object, a: types.Type, b: types.Type) -> Any:
     if a != b:
         return None
     return a(a, b), lambda context, builder, signature, args: _larger(builder, a, *args)
+
+
+def _python_s(symbol: str, a: types.Type, b: types.Type) -> Any:
+    """The second of two floats if it compares so to the first, and else the first."""
+    if a != b or not isinstance(a, types.Float):
+        return None
+
+    def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
+        x, y = args
+        return builder.select(builder.fcmp_ordered(symbol, y, x), y, x)
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def lesser(typingctx: object, a: types.Type, b: types.Type) -> Any:
+    """Python's `min` of two floats: one instruction, which keeps the first beside a nan."""
+    return _python_s("<", a, b)
+
+
+@intrinsic
+def greater(typingctx: object, a: types.Type, b: types.Type) -> Any:
+    """Python's `max` of two floats: one instruction, which keeps the first beside a nan."""
+    return _python_s(">", a, b)
 
 
 def _rounding(name: str, x: types.Type) -> Any:

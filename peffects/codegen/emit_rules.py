@@ -42,7 +42,8 @@ for _op, _sign in [
     _infix(_op, _sign)
 
 for _op, _function in [
-    (p.MIN, "minimum"), (p.MAX, "maximum"), (p.SELECT, "select"), (p.ABS, "abs"),
+    (p.MIN, "minimum"), (p.MAX, "maximum"), (p.LESSER, "lesser"), (p.GREATER, "greater"),
+    (p.SELECT, "select"), (p.ABS, "abs"),
     (p.SHIFT_LEFT, "shift_left"), (p.SHIFT_RIGHT, "shift_right"),
     (p.FLOORDIV, "floordiv"), (p.MOD, "mod"),
     (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"),

@@ -9,8 +9,9 @@ __all__ = ["IMPORTS", "NUMBERS"]
 
 IMPORTS: dict[str, tuple[str, ...]] = {
     "peffects.codegen.arithmetic": (
-        "ceil", "convert", "floor", "floordiv", "lgamma", "maximum", "minimum", "mod", "select",
-        "shift_left", "shift_right", "signed_power", "trunc", "unsigned_power",
+        "ceil", "convert", "floor", "floordiv", "greater", "lesser", "lgamma", "maximum",
+        "minimum", "mod", "select", "shift_left", "shift_right", "signed_power", "trunc",
+        "unsigned_power",
     ),
     "peffects.codegen.functions": (
         "bit_count", "digamma", "expit", "float_of", "fmod", "gcd", "logaddexp",

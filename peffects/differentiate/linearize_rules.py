@@ -129,6 +129,32 @@ def max_linearize(
     return _winner(b, args[1], args[0], tangents, out)
 
 
+@linearize_rules.register(p.LESSER)
+def lesser_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """That of the operand that is given; the mean of both, when they are equal."""
+    return _chosen(b, b.prim(p.LT, args[1], args[0]), args, tangents, out)
+
+
+@linearize_rules.register(p.GREATER)
+def greater_linearize(
+    b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """That of the operand that is given; the mean of both, when they are equal."""
+    return _chosen(b, b.prim(p.LT, args[0], args[1]), args, tangents, out)
+
+
+def _chosen(
+    b: Builder, is_second: Atom, args: tuple[Atom, ...], tangents: tuple[Tangent, ...], out: Atom
+) -> Tangent:
+    """The second tangent if `is_second`, the mean at a tie, and else, beside a nan, the first."""
+    first, second = tangents
+    halves = [None if t is None else _scale(b, constant(out, 0.5), t) for t in tangents]
+    others = _choose(b, b.prim(p.EQ, *args), add_tangents(b, *halves), first, out)
+    return _choose(b, is_second, second, others, out)
+
+
 def _winner(b: Builder, low: Atom, high: Atom, tangents: tuple[Tangent, ...], out: Atom) -> Tangent:
     """The first tangent where `low` < `high`, the second where it is above, and else the mean."""
     first, second = tangents

@@ -85,6 +85,7 @@ def cast_transpose(
 
 _NONLINEAR = "it is not linear in any operand; linearize never puts it on a tangent"
 transpose_rules.refuse(
+    p.LESSER, p.GREATER,
     p.FLOORDIV, p.MOD, p.POW, p.ABS, p.MIN, p.MAX, p.SQRT, p.EXP, p.EXPM1, p.LOG, p.LOG1P, p.SIN,
     p.COS, p.TAN, p.ARCSIN, p.ARCCOS, p.ARCTAN, p.ARCTAN2, p.SINH, p.COSH, p.TANH, p.ERF, p.LGAMMA,
     p.ELEMENTARY, p.FLOOR, p.CEIL, p.TRUNC, p.RINT, p.STOP_GRADIENT, p.EXP2, p.LOG2, p.LOG10,

@@ -240,6 +240,10 @@ NEG = _row("neg", 1, _number, np.negative)
 ABS = _row("abs", 1, _number, np.absolute)
 MIN = _row("min", 2, _same, np.minimum)
 MAX = _row("max", 2, _same, np.maximum)
+LESSER = _row(
+    "lesser", 2, _float, lambda x, y: y if y < x else x
+)  # Python's min: a nan is not less
+GREATER = _row("greater", 2, _float, lambda x, y: y if y > x else x)
 
 SQRT = _row("sqrt", 1, _float, np.sqrt, DIVISION)
 EXP = _row("exp", 1, _float, np.exp, TRANSCENDENTAL)

@@ -181,7 +181,7 @@ def abs_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | Non
     return x if _operand(defs, x, p.ABS) is not None else None
 
 
-@simplify_rules.register(p.MIN, p.MAX, p.BIT_AND, p.BIT_OR)
+@simplify_rules.register(p.MIN, p.MAX, p.LESSER, p.GREATER, p.BIT_AND, p.BIT_OR)
 def idempotent_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
     """min(x, x) = x."""
     x, y = args

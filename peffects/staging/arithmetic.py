@@ -13,16 +13,17 @@ from peffects.errors import DivisionError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import CAST, Primitive
-from peffects.ir.syntax import BOOL, F64, I64, Atom, Lit, Scalar
-from peffects.staging.promotion import join, true_division_type
+from peffects.ir.syntax import BOOL, F64, I64, SCALARS, Atom, Lit, Scalar
+from peffects.staging.promotion import function_type, join, true_division_type
 from peffects.staging.trace import here, staging
 
 __all__ = [
     "Operand", "binary", "bitwise", "cast", "compare", "convert", "emit", "few_factors", "floats",
-    "inverted", "power", "select", "truth", "unary",
+    "inverted", "power", "python_extreme", "select", "truth", "unary",
 ]  # fmt: skip
 
 _MOST_FACTORS = 16
+_U64 = SCALARS["uint64"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,24 @@ def cast(x: Operand, target: Scalar) -> Atom:
         return lit_like(x.atom.value, target)
     if isinstance(x.atom, Lit) and x.weak and target.is_integer and x.type.is_integer:
         return _narrow(int(x.atom.value), target)
+    if x.weak and target.is_integer and x.type.is_integer:
+        _check_fits(x.atom, target)
     return staging().prim(CAST[target], x.atom)
+
+
+def _check_fits(atom: Atom, target: Scalar) -> None:
+    """Test that one of Python's integers, an i64, is in the range of a narrower or unsigned type.
+
+    numpy's own integers are converted modulo 2^n, as numpy does; Python's are not.
+    """
+    trace, info = staging(), np.iinfo(target.dtype)
+    ok: Atom = trace.prim(op.LE, lit_like(int(info.min), I64), atom)
+    if target != _U64:
+        below = trace.prim(op.LE, atom, lit_like(int(info.max), I64))
+        ok = trace.prim(op.AND, ok, below)
+    text = "the integer {0} is no " + target.dtype + "."
+    fix = "Convert the other operand, such as `int(x[i])`; or this one: `np.int64(n)`."
+    trace.check(ok, ValueRangeError, text, (atom,), fix)
 
 
 def _narrow(value: int, target: Scalar) -> Lit:
@@ -76,7 +94,7 @@ def _meet(x: Operand, y: Operand) -> tuple[Atom, Atom, Scalar, bool]:
 
 def binary(primitive: Primitive, x: Operand, y: Operand) -> Operand:
     """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
-    if primitive not in (op.MIN, op.MAX):
+    if primitive not in (op.MIN, op.MAX) and x.type == y.type:
         x, y = _number(x), _number(y)
     result, weak = join(x.type, x.weak, y.type, y.weak)
     if primitive is op.DIV:
@@ -87,6 +105,13 @@ def binary(primitive: Primitive, x: Operand, y: Operand) -> Operand:
     if primitive in (op.FLOORDIV, op.MOD) and result.is_integer:
         _check_divisor(b, result)
     return emit(primitive, (a, b), weak)
+
+
+def python_extreme(primitive: Primitive, x: Operand, y: Operand) -> Operand:
+    """Python's `min` or `max`: of integers and bools as numpy's, since there is no nan."""
+    a, b, result, weak = _meet(x, y)
+    of_floats = op.LESSER if primitive is op.MIN else op.GREATER
+    return emit(of_floats if result.is_float else primitive, (a, b), weak)
 
 
 def _check_divisor(divisor: Atom, t: Scalar) -> None:
@@ -108,18 +133,54 @@ def unary(primitive: Primitive, x: Operand) -> Operand:
 
 def floats(primitive: Primitive, *xs: Operand) -> Operand:
     """Numbers as floats through `primitive`."""
-    result, weak = xs[0].type, xs[0].weak
+    result, weak = function_type(xs[0].type), xs[0].weak
     for x in xs[1:]:
-        result, weak = join(result, weak, x.type, x.weak)
-    result = true_division_type(result)
+        result, weak = join(result, weak, function_type(x.type), x.weak)
     found = emit(primitive, tuple(cast(x, result) for x in xs), weak)
     return Operand(found.atom, found.type, weak and found.type != BOOL)
 
 
 def compare(primitive: Primitive, x: Operand, y: Operand) -> Operand:
-    """A comparison."""
+    """A comparison; of integers of two types it is exact, whatever their signs."""
+    if x.type != y.type and x.type.is_integer and y.type.is_integer:
+        return _compare_integers(primitive, x, y)
     a, b, _, _ = _meet(x, y)
     return emit(primitive, (a, b), False)
+
+
+def _compare_integers(primitive: Primitive, x: Operand, y: Operand) -> Operand:
+    for literal, other in ((x, y), (y, x)):
+        if _fits_literally(literal, other):
+            return emit(primitive, (cast(x, other.type), cast(y, other.type)), False)
+    if _U64 not in (x.type, y.type):
+        both_strong = not x.weak and not y.weak
+        wide = join(x.type, False, y.type, False)[0] if both_strong else I64
+        return emit(primitive, (_strong_cast(x, wide), _strong_cast(y, wide)), False)
+    signed, unsigned = (y, x) if x.type == _U64 else (x, y)
+    if unsigned.type != signed.type and signed.type.name[0] == "u":
+        return emit(primitive, (_strong_cast(x, _U64), _strong_cast(y, _U64)), False)
+    number = _strong_cast(signed, I64)
+    natural = emit(op.LE, (lit_like(0, I64), number), False).atom
+    same = staging().prim(CAST[_U64], number)
+    a, b = (same, y.atom) if signed is x else (x.atom, same)
+    found = emit(primitive, (a, b), False).atom
+    # A negative number is less than, and not equal to, whatever the other is.
+    if primitive is op.EQ or (primitive in (op.LT, op.LE) and signed is y):
+        return emit(op.AND, (natural, found), False)
+    return emit(op.OR, (emit(op.NOT, (natural,), False).atom, found), False)
+
+
+def _fits_literally(literal: Operand, other: Operand) -> bool:
+    """Whether one of Python's integers is a literal that the type of `other` holds."""
+    if not isinstance(literal.atom, Lit) or not literal.weak or other.weak:
+        return False
+    info = np.iinfo(other.type.dtype)
+    return bool(info.min <= int(literal.atom.value) <= info.max)
+
+
+def _strong_cast(x: Operand, target: Scalar) -> Atom:
+    """`x` as a type that is known to hold it."""
+    return cast(Operand(x.atom, x.type, False), target)
 
 
 def truth(x: Operand) -> Atom:
@@ -158,7 +219,8 @@ def select(pred: Atom, x: Operand, y: Operand) -> Operand:
 
 def power(x: Operand, y: Operand) -> Operand:
     """`x ** y`; an integer exponent of an integer is tested."""
-    a, b, result, weak = _meet(_number(x), _number(y))
+    x, y = (_number(x), _number(y)) if x.type == y.type else (x, y)
+    a, b, result, weak = _meet(x, y)
     if result.is_integer:
         trace = staging()
         ok = trace.prim(op.LE, lit_like(0, result), b)

@@ -30,7 +30,14 @@ from peffects.staging.outcomes import Err, Ok, Outcome
 from peffects.staging.python_maths import MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.records import as_tabular
-from peffects.staging.scalars import binary, convert, is_complex, is_symbolic, logical
+from peffects.staging.scalars import (
+    binary,
+    convert,
+    is_complex,
+    is_symbolic,
+    logical,
+    python_extreme,
+)
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
@@ -63,7 +70,7 @@ def _extreme(original: Function, primitive: prims.Primitive, over_table: Functio
                 at=here(),
                 fix="Leave them out.",
             )
-        return functools.reduce(lambda x, y: binary(primitive, x, y), values)
+        return functools.reduce(lambda x, y: python_extreme(primitive, x, y), values)
 
     return call
 

@@ -79,7 +79,7 @@ class KernelInputs:
             raise KernelTypeError(
                 f"`{name}` has dtype {kind.dtype}, which kernels do not have.",
                 at=here(),
-                fix="Kernels compute with float64, float32, integers and bool.",
+                fix=_advice(kind.dtype),
             )
         place = len(self.params)
         if isinstance(kind, ScalarType) or kind.ndim == 0:
@@ -224,6 +224,27 @@ class KernelInputs:
         path = self.path_of(values)
         self._guard(StepKind.LENGTH, values, path)
         return [self.reach(v, path.then(StepKind.ITEM, k)) for k, v in enumerate(values)]
+
+
+_CONVERSIONS = {
+    "float": "Convert it: `x.astype(float)`.",
+    "longdouble": "Convert it: `x.astype(float)`.",
+    "float16": "Convert it: `x.astype(np.float32)`.",
+    "complex": "Convert it: `x.astype(complex)`.",
+    "clongdouble": "Convert it: `x.astype(complex)`.",
+    "object": "Convert it, if it holds numbers: `x.astype(float)`.",
+    "str": "Turn text into numbers before the kernel.",
+    "bytes": "Turn text into numbers before the kernel.",
+    "datetime": "Convert it, and count in its unit: `x.astype(np.int64)`.",
+    "timedelta": "Convert it, and count in its unit: `x.astype(np.int64)`.",
+}
+
+
+def _advice(dtype: str) -> str:
+    """What to do with an array of a dtype that kernels do not have."""
+    name = max((name for name in _CONVERSIONS if dtype.startswith(name)), key=len, default="")
+    have = "Kernels compute with bools, integers, floats of 32 and 64 bits and complex numbers."
+    return f"{_CONVERSIONS[name]} {have}" if name else have
 
 
 def _paths_of_leaves(value: object, path: Path) -> Iterator[Path]:

@@ -282,7 +282,8 @@ def _summand(atom: Atom, monoid: Monoid, role: str) -> Atom:
 def _monoid_of(atom: Atom, monoid: Monoid) -> Monoid:
     """The largest of bools is whether one of them holds, the smallest whether all do."""
     of_bools = {Monoid.MAX: Monoid.OR, Monoid.MIN: Monoid.AND}
-    return of_bools.get(monoid, monoid) if atom.type == BOOL else monoid
+    elem = atom.type.elem if isinstance(atom.type, Table) else atom.type
+    return of_bools.get(monoid, monoid) if elem == BOOL else monoid
 
 
 def _truths(body: Body, monoid: Monoid) -> object:

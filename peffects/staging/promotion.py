@@ -9,9 +9,9 @@ import functools
 
 import numpy as np
 
-from peffects.ir.syntax import BOOL, F64, I64, SCALARS, Scalar
+from peffects.ir.syntax import BOOL, F32, F64, I64, SCALARS, Scalar
 
-__all__ = ["dtype_name", "join", "number_type", "scalar_of", "true_division_type"]
+__all__ = ["dtype_name", "function_type", "join", "number_type", "scalar_of", "true_division_type"]
 
 
 @functools.cache
@@ -59,5 +59,13 @@ def join(left: Scalar, left_weak: bool, right: Scalar, right_weak: bool) -> tupl
 
 
 def true_division_type(scalar: Scalar) -> Scalar:
-    """The type of quotients and of functions like `exp`: that of a float, else f64."""
+    """The type of quotients: that of a float, else f64."""
     return scalar if scalar.is_float else F64
+
+
+def function_type(scalar: Scalar) -> Scalar:
+    """The type of functions like `exp`: that of a float; of integers the one that holds them.
+
+    numpy computes with 16 bits for integers of 8, which kernels do not have: they use 32.
+    """
+    return F32 if scalar.name in ("i8", "u8", "i16", "u16") else true_division_type(scalar)

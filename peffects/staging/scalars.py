@@ -33,7 +33,7 @@ __all__ = [
     "Arithmetic", "Operand", "ScalarTracer", "Tracer", "binary", "bitwise", "compare", "conjugate",
     "convert",
     "invert", "is_complex", "is_symbolic", "is_whole", "lift", "logical", "make", "operand",
-    "pointwise", "positive", "power",
+    "pointwise", "positive", "power", "python_extreme",
     "renamed", "select", "test", "to_bool", "unary", "unary_float", "weak_int",
 ]  # fmt: skip
 
@@ -390,6 +390,19 @@ def binary(primitive: Primitive, left: object, right: object) -> ScalarTracer:
     if is_complex(left) or is_complex(right):
         return cast(ScalarTracer, _complex(primitive, left, right))
     return make(arithmetic.binary(primitive, lift(left), lift(right)))
+
+
+def python_extreme(primitive: Primitive, first: object, second: object) -> ScalarTracer:
+    """Python's `min` or `max`: the second number only if it is less or greater, which no nan is."""
+    if is_whole(first) or is_whole(second):
+        raise KernelTypeError(
+            f"Python's `{primitive.name}` is given a whole table.",
+            at=here(),
+            fix=f"Write `np.{primitive.name}imum(x, y)`, element by element, or index it.",
+        )
+    if is_complex(first) or is_complex(second):
+        return binary(primitive, first, second)
+    return make(arithmetic.python_extreme(primitive, lift(first), lift(second)))
 
 
 @pointwise

@@ -473,12 +473,9 @@ def _float(value: Any = 0.0) -> float:
 
 
 def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: Any) -> Any:
-    """`min` or `max`: a nan among numbers is the result, as in kernels."""
+    """Python's `min` or `max`; of a table numpy's."""
     if len(args) == 1 and isinstance(args[0], np.ndarray | Accumulator):
         return numpys(np.asarray(args[0]))
-    values = args[0] if len(args) == 1 else args
-    if not options and any(map(_is_nan, values)):
-        return next(value for value in values if _is_nan(value))
     return as_computed(plain(*args, **options))
 
 
