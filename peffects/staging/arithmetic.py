@@ -133,9 +133,10 @@ def unary(primitive: Primitive, x: Operand) -> Operand:
 
 def floats(primitive: Primitive, *xs: Operand) -> Operand:
     """Numbers as floats through `primitive`."""
-    result, weak = function_type(xs[0].type), xs[0].weak
-    for x in xs[1:]:
-        result, weak = join(result, weak, function_type(x.type), x.weak)
+    kinds = [(F64, True) if x.type == BOOL else (function_type(x.type), x.weak) for x in xs]
+    result, weak = kinds[0]
+    for kind, is_weak in kinds[1:]:
+        result, weak = join(result, weak, kind, is_weak)
     found = emit(primitive, tuple(cast(x, result) for x in xs), weak)
     return Operand(found.atom, found.type, weak and found.type != BOOL)
 
