@@ -5,6 +5,8 @@ Works on `Operand`s and emits into the current trace; `scalars.py` makes Python 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,12 +135,20 @@ def unary(primitive: Primitive, x: Operand) -> Operand:
 
 def floats(primitive: Primitive, *xs: Operand) -> Operand:
     """Numbers as floats through `primitive`."""
-    kinds = [(F64, True) if x.type == BOOL else (function_type(x.type), x.weak) for x in xs]
-    result, weak = kinds[0]
-    for kind, is_weak in kinds[1:]:
-        result, weak = join(result, weak, kind, is_weak)
+    result, weak = _float_type(xs)
     found = emit(primitive, tuple(cast(x, result) for x in xs), weak)
     return Operand(found.atom, found.type, weak and found.type != BOOL)
+
+
+def _float_type(xs: Sequence[Operand]) -> tuple[Scalar, bool]:
+    """The float type that holds all operands; Python's own numbers ask for f64 among integers."""
+    strong = [x.type for x in xs if not x.weak and x.type != BOOL]
+    if not strong:
+        return F64, True
+    result = functools.reduce(lambda a, b: join(a, False, b, False)[0], map(function_type, strong))
+    floats_meet = any(x.weak and x.type.is_float for x in xs)
+    only_integers = not any(t.is_float for t in strong)
+    return (F64 if floats_meet and only_integers else result), False
 
 
 def compare(primitive: Primitive, x: Operand, y: Operand) -> Operand:
