@@ -9,9 +9,12 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,14 +126,24 @@ def test_native_loops_have_timeouts() -> None:
     assert time.monotonic() - start < 5.0
 
 
-def test_native_loops_stop_on_ctrl_c() -> None:
-    endless(1.0)  # compiled before the clock runs
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+def interrupted_after_s() -> float:
+    """How long a loop that would run for hours goes on after Ctrl-C."""
+    pressed: list[float] = []
+
+    def press() -> None:
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.3, press)
     timer.start()
-    start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         endless(1e9)
-    assert time.monotonic() - start < 5.0
+    return time.monotonic() - pressed[0]
+
+
+def test_native_loops_stop_on_ctrl_c() -> None:
+    endless(1.0)  # compiled before the clock runs
+    assert min(interrupted_after_s() for _ in range(3)) < 0.2
 
 
 def test_a_failing_point_of_a_sweep_loses_nothing() -> None:
@@ -159,6 +172,27 @@ def test_a_replaced_callee_is_not_stale() -> None:
     assert scaled(X).tolist() == (2.0 * X).tolist()
     space["scale"] = lambda v: 3.0 * v
     assert scaled(X).tolist() == (3.0 * X).tolist()
+
+
+def test_an_edited_callee_in_another_module_is_not_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache on disk that a second process reads, after the module was edited."""
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(pe.__file__).parent.parent}")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    callee, user = tmp_path / "callee.py", tmp_path / "user.py"
+    user.write_text(
+        "import numpy as np\nimport peffects as pe\nimport callee\n"
+        "kernel = pe.kernel(lambda x: pe.sum(lambda i: callee.scaled(x[i])))\n"
+        "print(kernel(np.arange(3.0)))\n"
+    )
+    for factor in (2.0, 3.0):
+        callee.write_text(f"def scaled(v):\n    return {factor} * v\n")
+        done = subprocess.run(
+            [sys.executable, str(user)], capture_output=True, text=True, check=True
+        )
+        assert float(done.stdout) == 3.0 * factor
 
 
 def test_loops_have_gradients() -> None:
@@ -244,13 +278,13 @@ def test_many_python_threads_may_launch() -> None:
     expected = np.bincount(at, minlength=7).tolist()
     results: list[list[int]] = []
     threads = [
-        threading.Thread(target=lambda: results.append(histogram(at, 7).tolist())) for _ in range(6)
+        threading.Thread(target=lambda: results.append(histogram(at, 7).tolist())) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == [expected] * 6
+    assert results == [expected] * 8
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
