@@ -157,6 +157,7 @@ if TYPE_CHECKING:
         where,
     )
     from peffects.staging.sorting import argsort, median, quantile, searchsorted, sort
+    from peffects.staging.static_values import static
     from peffects.staging.types import Array
 
 __version__ = "0.1.0"
@@ -302,6 +303,7 @@ __all__ = [
     "sort",
     "spacing",
     "sqrt",
+    "static",
     "stop_gradient",
     "sum",
     "table",
@@ -500,6 +502,7 @@ _HOMES = {
         "unchecked",
         "where",
     ),
+    "staging.static_values": ("static",),
     "staging.types": ("Array",),
     "staging.sorting": (
         "argsort",

@@ -26,6 +26,7 @@ from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
 from peffects.staging.readers import Call, CallKey, read_call, same_argument
 from peffects.staging.stage import Signature, signature, stage
+from peffects.staging.static_values import plain
 from peffects.staging.trace import current
 from peffects.staging.trees import map_leaves
 from peffects.staging.types import abstract
@@ -109,6 +110,8 @@ class Kernel(Generic[P, R]):
         conversions are tested as in compiled code and raise the same errors.  With `nan=True` the
         first nan that is read, assigned or returned raises NotANumberError, with its place.
         """
+        args = tuple(map_leaves(plain, arg) for arg in args)
+        kwargs = {name: map_leaves(plain, arg) for name, arg in kwargs.items()}
         return cast(R, debug(self.__pe_function__, args, kwargs, nan=nan))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

@@ -191,6 +191,57 @@ def test_functions_are_static_arguments() -> None:
     assert [mapped(X, closure)[0] for closure in closures] == [1.0, 2.0]
 
 
+@pe.kernel
+def power(x: Any, exponent: Any) -> Any:
+    weights = [1.0, 2.0, 4.0, 8.0]
+    result = weights[exponent]  # a Python list: only Python's own number can index it
+    for _ in [None] * exponent:
+        result = result * x
+    return result
+
+
+def test_numbers_may_be_static() -> None:
+    kernel = pe.kernel(power.__pe_function__)
+    with pytest.raises(ControlFlowError):
+        kernel(3.0, 2)
+    for _ in range(2):
+        assert kernel(3.0, pe.static(2)) == 36.0
+        assert kernel(3.0, exponent=pe.static(1)) == 6.0
+        assert kernel(2.0, pe.static(2)) == 16.0
+    assert specializations(kernel) == 2
+    assert kernel.debug(3.0, pe.static(2)) == 36.0
+    assert pe.grad(kernel)(3.0, pe.static(2)) == 24.0
+    assert kernel.lower(float, pe.static(1)).compile()(3.0, pe.static(1)) == 6.0
+    with pytest.raises(KernelTypeError, match="is not what it was"):
+        kernel.lower(float, pe.static(1)).compile()(3.0, pe.static(2))
+
+
+def test_static_values_are_told_by_type_and_value() -> None:
+    described = pe.kernel(lambda x, tag: x if isinstance(tag, int) else -x)
+    assert described(1.0, pe.static(2)) == 1.0
+    assert described(1.0, pe.static(2.0)) == -1.0
+    assert pe.static(2) == pe.static(2) != pe.static(2.0)
+    assert repr(pe.static((1, "a"))) == "static((1, 'a'))"
+    assert hash(pe.static(2)) == hash(pe.static(2))
+
+
+def test_static_values_inside_kernels_and_captured() -> None:
+    space = {"exponent": pe.static(2)}
+    outer = pe.kernel(lambda x: power(x, pe.static(1)) + power(x, space["exponent"]))
+    assert outer(3.0) == 6.0 + 36.0
+    space["exponent"] = pe.static(3)
+    assert outer(3.0) == 6.0 + 216.0
+
+
+def test_what_can_change_is_not_static() -> None:
+    values: list[Any] = [[1], {}, np.ones(2)]
+    for value in values:
+        with pytest.raises(KernelTypeError, match="which can change"):
+            pe.static(value)
+    with pytest.raises(KernelTypeError, match="a value of the kernel is said to be static"):
+        pe.kernel(lambda x: pe.static(x))(1.0)
+
+
 # --- copies --------------------------------------------------------------------------------------
 
 

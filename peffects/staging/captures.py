@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
+from peffects.staging.static_values import StaticValue
 from peffects.staging.types import ArgumentType
 
 __all__ = [
@@ -244,6 +245,8 @@ def token_of(value: object) -> object:
         return CodeToken(value.__code__, value.__defaults__, value.__kwdefaults__)
     if isinstance(value, str | bytes | bool | int | float | complex | None.__class__):
         return ValueToken(type(value), value)
+    if isinstance(value, StaticValue):
+        return ValueToken(StaticValue, value)
     if isinstance(value, Parts):
         return PartsToken(value.kind, tuple(map(token_of, value.values)))
     return value

@@ -31,6 +31,7 @@ from peffects.staging.complex_numbers import ComplexArithmetic
 from peffects.staging.packing import declare
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import ScalarTracer, is_symbolic
+from peffects.staging.static_values import plain
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Arrays, Trace, here
 from peffects.staging.trees import (
@@ -132,7 +133,7 @@ class KernelInputs:
                 return self._packed(value, path)
             self.know(value, path)
             self.guards.append(Guard(path, token_of(value)))
-            return value
+            return plain(value)
         self.captures.append(Capture(path, kind))
         return self.parameter(kind, path.name)
 
