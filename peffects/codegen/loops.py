@@ -28,6 +28,7 @@ __all__ = [
     "FAILED_SLOT",
     "FIRST_FREE_SLOT",
     "FREE",
+    "LOG_WORDS",
     "MOST_FREE_CHUNKS",
     "MOST_OPERANDS",
     "MOST_PARTIALS",
@@ -87,6 +88,10 @@ FAILED_SLOT = 5
 FIRST_FREE_SLOT = 8
 """Slots below this one belong to the launcher; programs use this one and those that follow."""
 NO_SLOT = -1
+
+LOG_WORDS = 4096
+"""Size in int64 of what one chunk may print: words in use, lines left out, and then the lines, each
+(failure number, operands), whose text is that of a failure."""
 
 STATUS_FIELDS = 16
 MOST_OPERANDS = STATUS_FIELDS - 2
@@ -250,6 +255,8 @@ class Launch:
     at: SrcInfo = UNKNOWN
     own_frame: OwnFrame | None = None
     only: Within | None = None
+    log_slot: int = NO_SLOT
+    """Of the buffer that has what chunks print: see LOG_WORDS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,8 @@ class _Spine(HostLowering):
             offsets = [_row(place, stage.axes, lowering) for place in places]
             lowering.rows(loop.body, offsets, places, len(stage.axes))
         self.scope.values.update(zip(binding.vars, places, strict=True))
-        stage.strips = strip_mine(stage.k, stage.axes)
+        # What prints runs in order.
+        stage.strips = stage.k.log_memory is None and strip_mine(stage.k, stage.axes)
         if stage.strips:
             reason = (
                 f"neighbours in {loop.binders[-1].name} lie side by side, those of inner loops not"

@@ -40,7 +40,9 @@ from peffects.codegen.lower_values import Scope, Target, Value, ValueLowering
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
 from peffects.ir.syntax import (
+    F64,
     I64,
+    SCALARS,
     Accumulate,
     Atom,
     Binding,
@@ -388,6 +390,19 @@ class BlockLowering(ValueLowering):
         translated = check_failure(check, src)
         number = self.scope.failure(translated.failure)
         shown: list[Expr] = [*map(self.scalar, translated.shown)]
+        if check.tells:
+            told = self.k.tell(number, [*map(_word, shown)])
+            self.k.emit(Branch(self.scalar(check.ok), (), told))
+            return
         shown += [literal(0)] * (2 - len(shown))
         fail = Fail(number, shown[0], shown[1], tuple(shown[2:]))
         self.k.emit(Branch(self.scalar(check.ok), (), (fail,)))
+
+
+def _word(value: Expr) -> Expr:
+    """A scalar in 64 bits, as a record of what is printed holds it: a float as a double's bits."""
+    t = type_of(value)
+    if t.is_float:
+        wide = value if t == F64 else Apply(p.CAST[F64], (value,), F64)
+        value = Apply(p.TO_BITS, (wide,), SCALARS["uint64"])
+    return value if t == I64 else Apply(p.CAST[I64], (value,), I64)

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from peffects.codegen.loop_ir import (
+    Apply,
     Assign,
     Axis,
     Body,
+    Branch,
     Expr,
     Kernel,
     Line,
@@ -24,8 +26,10 @@ from peffects.codegen.loop_ir import (
     Memory,
     Operand,
     PutSlot,
+    Read,
     SlotRead,
     Stmt,
+    Store,
     literal,
     plus,
     times,
@@ -33,6 +37,7 @@ from peffects.codegen.loop_ir import (
 )
 from peffects.codegen.loops import (
     FIRST_FREE_SLOT,
+    LOG_WORDS,
     Buffer,
     Const,
     Product,
@@ -45,7 +50,8 @@ from peffects.codegen.loops import (
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
 from peffects.errors import InternalError
-from peffects.ir.syntax import I64, Atom, Lit, Scalar
+from peffects.ir.primitives import LE
+from peffects.ir.syntax import BOOL, I64, Atom, Lit, Scalar
 from peffects.source import UNKNOWN, SrcInfo
 
 __all__ = ["INPUT", "Frame", "KernelBuilder", "Place", "identifier"]
@@ -53,6 +59,7 @@ __all__ = ["INPUT", "Frame", "KernelBuilder", "Place", "identifier"]
 INPUT = 0
 """The kernel number of what is in the frame before the first stage: arguments and sizes."""
 
+_LOG_START = 2
 _RESERVED = frozenset(
     {"abs", "chunk", "frame", "math", "max", "min", "range", "row", "rows", "start", "stop"}
     | {"strip", "strip_stop", *NUMBERS}
@@ -143,6 +150,7 @@ class KernelBuilder:
         self._slots: dict[int, SlotRead] = {}
         self._taken: set[str] = set()
         self._line = UNKNOWN
+        self.log_memory: Memory | None = None
         self._idle: dict[tuple[Scalar, SizeExpr], list[Memory]] = {}
         self._scopes: list[list[tuple[tuple[Scalar, SizeExpr], Memory]]] = [[]]
 
@@ -232,6 +240,30 @@ class KernelBuilder:
         memory = self.frame.memory(hint, elem, self.size(Product(tuple(shape))))
         self.buffers.append(Buffer(memory.slot, elem.dtype, tuple(shape), role, self.at))
         return memory
+
+    def log(self) -> Memory:
+        """Where each chunk keeps what it prints, which the kernel empties when it starts."""
+        if self.log_memory is None:
+            self.log_memory = self.part("log", I64, (Const(LOG_WORDS),), Role.PARTIALS)
+            self.prologue += [
+                Store(self.log_memory, literal(0), literal(_LOG_START)),
+                Store(self.log_memory, literal(1), literal(0)),
+            ]
+        return self.log_memory
+
+    def tell(self, number: int, words: Sequence[Expr]) -> Body:
+        """Append a line to the log, or count it where that is full."""
+        log = self.log()
+        used = self.local("used", I64)
+        record = (literal(number), *words)
+        stores = [Store(log, plus(used, literal(k)), word) for k, word in enumerate(record)]
+        moved = Store(log, literal(0), plus(used, literal(len(record))))
+        missed = Store(log, literal(1), plus(Read(log, literal(1)), literal(1)))
+        fits = Apply(LE, (used, literal(LOG_WORDS - len(record))), BOOL)
+        return (
+            Assign(used, Read(log, literal(0))),
+            Branch(fits, (*stores, moved), (missed,)),
+        )
 
     def scratch(self, hint: str, elem: Scalar, size: SizeExpr) -> Memory:
         """Memory for a local table of the running block, given back when the block ends."""

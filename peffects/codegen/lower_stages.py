@@ -217,8 +217,9 @@ class Stages:
                 work = stage.only.times(work)
             if own is None:
                 kernels.append(stage.k.kernel(label, stage.axes, stage.cheap, stage.strips))
-            slot, at = stage.chunks_slot, stage.k.at
-            return Launch(label, stage.trip, stage.rule, buffers, work, slot, at, own, stage.only)
+            slot, at, only = stage.chunks_slot, stage.k.at, stage.only
+            log = NO_SLOT if stage.k.log_memory is None else stage.k.log_memory.slot
+            return Launch(label, stage.trip, stage.rule, buffers, work, slot, at, own, only, log)
 
         def stages(items: Sequence[StageBuilder | LoopBuilder]) -> tuple[Stage, ...]:
             return tuple(

@@ -39,6 +39,7 @@ from peffects.codegen.loops import (
     Stage,
     Sum,
 )
+from peffects.codegen.printing import decoded, print_log
 from peffects.codegen.sizes import Size, shape_function, size_function, words_function
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
 from peffects.errors import AllocationError, InternalError, OutArgumentError
@@ -206,6 +207,7 @@ class _RunnableLaunch(Runnable):
         "_failures",
         "_kernel",
         "_least_split_ns",
+        "_log_slot",
         "_only",
         "_own_frame",
         "_rule",
@@ -229,6 +231,7 @@ class _RunnableLaunch(Runnable):
         self._rule = launch.chunks
         self._least_split_ns = 2 * launch.chunks.grain_ns
         self._chunks_slot = launch.chunks_slot
+        self._log_slot = launch.log_slot
         self._allocations = [_Allocation(buffer) for buffer in launch.buffers]
         self._chunk_bytes = _chunk_bytes(launch.buffers)
         self._only = None if launch.only is None else size_function(launch.only)
@@ -267,8 +270,12 @@ class _RunnableLaunch(Runnable):
             self._call_locked(0, frame)
         else:
             self._call(0, frame)
-        if words[FAILED_SLOT]:
-            self._raise_failure(workspace, chunks)
+        failing = self._first_failing(workspace, chunks) if words[FAILED_SLOT] else None
+        if self._log_slot != NO_SLOT:
+            last = chunks if failing is None else failing + 1
+            print_log(workspace, self._log_slot, last, self._failures)
+        if failing is not None:
+            self._raise_failure(workspace, failing)
         for slot in self._scratch:
             del workspace.held[slot]
 
@@ -298,33 +305,27 @@ class _RunnableLaunch(Runnable):
         done, ticks = before.done_ns + before.work_ns, int(workspace.ticks.sum())
         workspace.stage = StageStarted(done, work, trip, ticks, self._kernel)
 
-    def _raise_failure(self, workspace: Workspace, chunks: int) -> None:
-        """Raise the failure of the first chunk that has one: it is the first in index order."""
-        words = workspace.words
+    def _first_failing(self, workspace: Workspace, chunks: int) -> int:
+        """The first chunk that has a failure: it is the first in index order."""
         for chunk in range(chunks):
-            at = workspace.status_at + chunk * STATUS_FIELDS
-            number, index = words[at : at + 2]
-            if number == RAISED:
-                raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
-            if number:
-                failure = self._failures[number - 1]
-                shown = [
-                    _shown(workspace, at + place, dtype)
-                    for place, dtype in enumerate(failure.operands, start=2)
-                ]
-                named = dict(zip(("value", "size"), shown, strict=False))
-                text = failure.text.format(*shown, index=index, **named)
-                raise failure.error(text, at=failure.at, fix=failure.fix)
+            if workspace.words[workspace.status_at + chunk * STATUS_FIELDS]:
+                return chunk
         raise InternalError(f"The kernel {self._kernel} failed without saying how.")
 
-
-def _shown(workspace: Workspace, at: int, dtype: str) -> float | int | bool:
-    """An operand of a status record."""
-    if dtype.startswith("float"):
-        return workspace.doubles[at]
-    if dtype == "bool":
-        return bool(workspace.words[at])
-    return workspace.unsigned[at] if dtype == "uint64" else workspace.words[at]
+    def _raise_failure(self, workspace: Workspace, chunk: int) -> None:
+        words, doubles = workspace.words, workspace.doubles
+        at = workspace.status_at + chunk * STATUS_FIELDS
+        number, index = words[at : at + 2]
+        if number == RAISED:
+            raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
+        failure = self._failures[number - 1]
+        shown = [
+            decoded(words[at + place], doubles[at + place], dtype)
+            for place, dtype in enumerate(failure.operands, start=2)
+        ]
+        named = dict(zip(("value", "size"), shown, strict=False))
+        text = failure.text.format(*shown, index=index, **named)
+        raise failure.error(text, at=failure.at, fix=failure.fix)
 
 
 class _OwnWords:

@@ -22,6 +22,7 @@ from peffects.ir.syntax import (
     Atom,
     Binding,
     Block,
+    Check,
     Expr,
     FinSet,
     Fold,
@@ -103,7 +104,7 @@ def _bound(loop: While, carry: Var) -> Atom | None:
 
 
 def _copy(loop: While) -> While:
-    """The loop without its writes to accumulators of the outside, which happen in the fold."""
+    """The loop without what happens in the fold: writes to accumulators of the outside, prints."""
     carries = {carry: fresh_like(carry) for carry in loop.carries}
     body = refresh(_without_writes(loop.body, frozenset()), carries)
     return While(tuple(carries.values()), loop.inits, refresh(loop.test, carries), body)
@@ -127,5 +128,6 @@ def _without_writes(block: Block, inner: frozenset[Var]) -> Block:
         Binding(x.vars, visit(x.expr), x.src)
         for x in block.bindings
         if not (isinstance(x.expr, Accumulate) and x.expr.ref not in inner)
+        and not (isinstance(x.expr, Check) and x.expr.tells)
     )
     return Block(kept, block.results)

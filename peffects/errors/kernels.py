@@ -133,7 +133,7 @@ class SideEffectError(PeffectsError):
     Wrong:
 
         for i in pe.par(x):
-            print(x[i])
+            time.sleep(x[i])
             results.append(x[i])
 
     Right: return what you need and do it outside; inside a loop, make a table or accumulate.

@@ -7,6 +7,7 @@ counts operations, so that tests can state cost bounds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -176,10 +177,12 @@ class _Evaluator:
             case Accumulate(ref, indices, value, bounds):
                 self.accumulate(ref, indices, value, bounds, binding.src)
                 return ()
-            case Check(ok, error, text, operands, fix):
+            case Check(ok, error, text, operands, fix, tells):
                 if not self.atom(ok):
-                    values = [x.item() for x in self.atoms(operands)]
-                    raise error(text.format(*values), at=binding.src, fix=fix)
+                    told = text.format(*(x.item() for x in self.atoms(operands)))
+                    if not tells:
+                        raise error(told, at=binding.src, fix=fix)
+                    sys.stdout.write(told)
                 return ()
             case _:
                 assert_never(expr)

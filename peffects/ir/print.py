@@ -172,8 +172,10 @@ class _Printer:
                 assert isinstance(ref.type, Ref)
                 sign = ref.type.monoid.value
                 return f"{self.name(ref)}{place} {sign}= {self.atom(value)}", []
-            case Check(ok, error, text, operands, _):
+            case Check(ok, error, text, operands, _, tells):
                 extra = f" ({self.atoms(operands)})" if operands else ""
+                if tells:
+                    return f"tell {text!r}{extra}", []
                 return f"check {self.atom(ok)} {error.code} {text!r}{extra}", []
             case other:
                 assert_never(other)

@@ -19,6 +19,7 @@
               | with_acc (r: Ref monoid t).. . blk   gives the results of blk, then the final values
               | r[atom..] += atom {proved|..}        the only write there is; no result
               | check atom error text (atom..)       fails at the user's line; no result
+              | tell text (atom..)                   prints a line and goes on; no result
 
 A `for` may run its iterations in any order: its body can write only by `+=` on references, whose
 monoid is associative and commutative, so the grammar has no loop that races.  Reductions are not a
@@ -256,13 +257,18 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Stops the program with `error` unless `ok`; `text` is formatted with the operands."""
+    """Stops the program with `error` unless `ok`; `text` is formatted with the operands.
+
+    With `tells` it prints the text instead and goes on.  Like all that may fail, it is never
+    dropped, doubled or moved across another one.
+    """
 
     ok: Atom
     error: type[PeffectsError]
     text: str
     operands: tuple[Atom, ...]
     fix: str = ""
+    tells: bool = False
 
 
 Expr: TypeAlias = Prim | Index | For | Fold | While | Cond | WithAcc | Accumulate | Check

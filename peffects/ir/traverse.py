@@ -211,8 +211,8 @@ def rebuild(
             return WithAcc(tuple(map(binder, refs)), block(body))
         case Accumulate(ref, indices, value, bounds):
             return Accumulate(variable(ref), atoms(indices), atom(value), bounds)
-        case Check(ok, error, text, operands, fix):
-            return Check(atom(ok), error, text, atoms(operands), fix)
+        case Check(ok, error, text, operands, fix, tells):
+            return Check(atom(ok), error, text, atoms(operands), fix, tells)
         case _:
             assert_never(expr)
 

@@ -217,8 +217,9 @@ class _Numbering(Renamer):
                 assert isinstance(ref.type, Ref)
                 tests = self.bounds_tests(ref.type.value, indices, bounds)
                 return _Summary([], {ref: [write]}, tests)
-            case Check(ok, _, _, _, _):
-                return _Summary([], {}, [self.intern("check", self.number(ok))])
+            case Check(ok, _, _, _, _, tells):
+                parts = ("tell", id(expr)) if tells else ("check", self.number(ok))
+                return _Summary([], {}, [self.intern(*parts)])
             case For(binders, _):
                 key = self.intern("for", self.all(binders))
                 values = [self.intern("table", key, value) for value in inner[0].values]

@@ -23,6 +23,7 @@ from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.checks import print_line
 from peffects.staging.complex_callees import COMPLEX_CALLEES
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
@@ -239,6 +240,7 @@ BUILTINS: dict[object, Function] = {
     reversed: _reversed,
     enumerate: _enumerate,
     sorted: _sorted,
+    print: print_line,
     zip: _zip,
     isinstance: _isinstance,
 }
@@ -282,7 +284,7 @@ _CHANGES = {
     "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__",
 }  # fmt: skip
 _EFFECTS = (
-    print, open, input, exec, eval, compile, breakpoint, setattr, delattr, globals, dir,
+    open, input, exec, eval, compile, breakpoint, setattr, delattr, globals, dir,
     operator.setitem,
     operator.delitem, operator.iadd, operator.imul, operator.ior,
 )  # fmt: skip

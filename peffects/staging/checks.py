@@ -1,4 +1,4 @@
-"""`pe.check` and `assert`: conditions that stop a kernel, with a message and the iteration.
+"""What a kernel tells: `pe.check` and `assert`, which stop it, and `print`.
 
 Of several iterations that fail, the first in index order is told, whatever the threads did.  The
 indices of the loops around become values that the message shows, so the evaluator, compiled code
@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from peffects.errors import CheckFailedError, KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import bool_lit
-from peffects.ir.syntax import Atom, Var
+from peffects.ir.syntax import Atom, Check, Var
 from peffects.staging.accumulators import as_table
 from peffects.staging.branches import choose
 from peffects.staging.ops import each
 from peffects.staging.scalars import is_symbolic, is_whole, to_bool
-from peffects.staging.texts import format_of
+from peffects.staging.texts import format_of, text
 from peffects.staging.trace import Trace, current, here
 
-__all__ = ["MOST_VALUES", "assertion", "check", "failed"]
+__all__ = ["MOST_VALUES", "assertion", "check", "failed", "print_line"]
 
 MOST_VALUES = 14
 """Values that one message can show, indices included: what compiled code has room for."""
@@ -44,7 +44,7 @@ def check(condition: object, message: object = "") -> None:
         each(lambda place: check(flags[place], message), over=flags.index_sets)
         return
     ok = to_bool(condition) if is_symbolic(condition) else bool_lit(bool(condition))
-    text, operands = format_of(message)
+    told, operands = format_of(message)
     shown, indices = _indices(trace, len(operands))
     operands += indices
     if len(operands) > MOST_VALUES:
@@ -53,7 +53,7 @@ def check(condition: object, message: object = "") -> None:
             at=here(),
             fix=f"Show {MOST_VALUES} at most.",
         )
-    what = text or "the check does not hold"
+    what = told or "the check does not hold"
     place = f" ({', '.join(shown)})" if shown else ""
     trace.check(ok, CheckFailedError, what.rstrip(".") + place + ".", operands, _FIX)
 
@@ -83,3 +83,30 @@ def assertion(condition: object, message: Callable[[], object] | None) -> None:
         check(condition, told)
         return
     choose(trace, condition, lambda: None, lambda: check(False, message()))
+
+
+def print_line(*values: object, sep: object = " ", end: object = "\n", **options: object) -> None:
+    """`print` in a kernel: numbers and texts, each time that it is reached, in order of indices."""
+    trace = current()
+    if trace is None:
+        print(*values, sep=sep, end=end, **options)  # type: ignore[call-overload]
+        return
+    if options.get("file") is not None:
+        raise KernelTypeError(
+            "`print` in a kernel is given `file=`.",
+            at=here(),
+            fix="Print to the standard output, or return what is to be written.",
+        )
+    between, last = (default if x is None else str(x) for x, default in ((sep, " "), (end, "\n")))
+    pieces: list[str | tuple[object, str, object]] = []
+    for place, value in enumerate(values):
+        pieces += [between] * (place > 0) + [(value, "", "")]
+    format_string, operands = format_of(text(*pieces, last))
+    if len(operands) > MOST_VALUES:
+        raise KernelTypeError(
+            f"`print` in a kernel shows {len(operands)} numbers.",
+            at=here(),
+            fix=f"Show {MOST_VALUES} at most in one line.",
+        )
+    never = bool_lit(False)
+    trace.emit(Check(never, CheckFailedError, format_string, tuple(operands), tells=True))

@@ -374,9 +374,9 @@ def test_statements_that_kernels_do_not_have() -> None:
 
 def test_effects_are_refused() -> None:
     def f(x: Any) -> Any:
-        print(x)  # here
+        input(x)  # here
 
-    check(SideEffectError, f, (1.0,), "`print`")
+    check(SideEffectError, f, (1.0,), "`input`")
 
     def g(x: Any) -> Any:
         return x + random.random()  # here
