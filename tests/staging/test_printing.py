@@ -1,4 +1,4 @@
-"""`print` in kernels: each time that it is reached, in order of indices, whatever the threads do."""
+"""`print` in kernels: each time that it is reached, in order of indices, with any threads."""
 
 from __future__ import annotations
 
