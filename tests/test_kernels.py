@@ -195,6 +195,52 @@ def test_arrays_of_other_libraries(foreign: Callable[[Any], Any]) -> None:
     assert specializations(kernel) == 2
 
 
+@pytest.mark.parametrize("foreign", [Exported, Capsule])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.broadcast_to(2.0, (3, 4)),  # read-only, with strides of 0
+        np.asfortranarray(A),
+        np.repeat(A, 2, axis=1)[:, ::2],
+        np.empty((0, 4)),
+    ],
+    ids=["read-only", "Fortran order", "strided", "empty"],
+)
+def test_arrays_of_other_libraries_of_any_layout(foreign: Callable[[Any], Any], array: Any) -> None:
+    np.testing.assert_array_equal(copied(foreign(array)), array)
+
+
+@pytest.mark.parametrize("foreign", [Exported, Capsule])
+def test_numbers_of_other_libraries_are_numbers(foreign: Callable[[Any], Any]) -> None:
+    result = pe.kernel(lambda x: x + 1.0)(foreign(np.array(1.5)))
+    assert result == 2.5 and type(result) is np.float64
+
+
+class OnAnotherDevice:
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("the array is on a GPU")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+def test_arrays_that_are_not_in_memory_are_refused() -> None:
+    with pytest.raises(KernelTypeError, match=r"class OnAnotherDevice: the array is on a GPU"):
+        dot(OnAnotherDevice(), X)
+
+
+class AnswersToAnything:
+    size = 2.0
+
+    def __getattr__(self, name: str) -> Any:
+        return 7.0
+
+
+def test_an_object_that_answers_to_any_name_is_no_array() -> None:
+    found = AnswersToAnything()
+    assert pe.kernel(lambda x: x * found.size * found.other)(1.0) == 14.0
+
+
 def test_masked_arrays_are_refused() -> None:
     masked = np.ma.masked_array(X, mask=X > 3)
     for args in ((masked, X), (X, masked)):

@@ -242,7 +242,14 @@ def _sized(size: object) -> IndexSetTracer:
     home = size.scope if isinstance(size, ScalarTracer) and atom is x.atom else trace.scope
     trace.size_homes.setdefault(atom, home)
     _check_size(atom)
-    return IndexSetTracer(atom, Origin(f"`Fin({atom.name})`", here()), trace.scope)
+    return IndexSetTracer(atom, Origin(_text_of_set(atom), here()), trace.scope)
+
+
+def _text_of_set(size: Var) -> str:
+    """What a set of this size is called: by the size, if the user has given it a name."""
+    trace = staging()
+    known = size in trace.named or not trace.sizes.is_computed(size)
+    return f"`Fin({size.name})`" if known else "a set whose size is computed"
 
 
 def _check_size(size: Atom) -> None:

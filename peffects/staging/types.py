@@ -118,8 +118,21 @@ def as_array(value: object) -> NDArray[np.generic] | None:
         return np.asarray(value)
     kind = type(value)  # an instance may answer to any name
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        return np.from_dlpack(cast(Any, value))
+        return _from_dlpack(cast(Any, value))
     return None
+
+
+def _from_dlpack(value: Any) -> NDArray[np.generic]:
+    """The array that another library exports; raises KernelTypeError if this process has it not."""
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise KernelTypeError(
+            f"numpy cannot read an array of the class {type(value).__name__}: {error}",
+            at=caller(),
+            fix="Kernels take arrays in the memory of this computer, without gradients to record: "
+            "copy it there first.",
+        ) from error
 
 
 def type_of(value: object) -> ArgumentType | None:

@@ -78,6 +78,18 @@ def test_computed_sizes_that_differ() -> None:
     check(IndexSetMismatchError, f, (X, 3), "`i` runs over axis 0 of `x`", "size 3", "size 4")
 
 
+def test_sets_of_computed_sizes_are_named_as_the_user_named_them() -> None:
+    def unnamed(x: Any) -> Any:
+        return pe.table(lambda i: x[i], over=len(x) - 1)  # here
+
+    def named(x: Any) -> Any:
+        inner = len(x) - 1
+        return pe.table(lambda i: x[i], over=inner)  # here
+
+    check(IndexSetMismatchError, unnamed, (X,), "runs over a set whose size is computed")
+    check(IndexSetMismatchError, named, (X,), "runs over `Fin(inner)`")
+
+
 def test_tables_of_different_sizes_do_not_become_one() -> None:
     def f(x: Any, n: Any) -> Any:
         y = x
