@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_checks import check, refused
+from staged import staged
 
 import peffects as pe
 from peffects.errors import (
@@ -17,6 +18,8 @@ from peffects.errors import (
     UnknownIndexSetError,
     ValueRangeError,
 )
+from peffects.ir.evaluate import Work, evaluate
+from peffects.optimize.pipeline import optimize
 
 X = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 A = np.arange(15.0).reshape(5, 3)
@@ -196,6 +199,57 @@ def test_packed_loops_are_parallel_and_written_directly() -> None:
     loops = pe.explain(pe.kernel(outer), X).sections["loops"]
     assert "runs in parallel" in loops
     assert "written directly" in loops
+
+
+def test_arithmetic_on_packed_tables_is_pointwise() -> None:
+    def combined(t: Any, x: Any) -> Any:
+        u = pe.table(lambda i: pe.table(lambda j: x[j], over=i.upto()))
+        return 2.0 * t + u * x[1], pe.exp(-t), x[2] - t
+
+    t = pe.pack(pe.Upto(5), np.random.default_rng(2).normal(size=(5, 5)))
+    both, exponentials, differences = check(combined, t, X)
+    columns = pe.pack(pe.Upto(5), np.ones((5, 5)) * X)
+    np.testing.assert_allclose(both.packed, 2.0 * t.packed + 2.0 * columns.packed)
+    np.testing.assert_allclose(exponentials.packed, np.exp(-t.packed))
+    np.testing.assert_allclose(differences.packed, 4.0 - t.packed)
+    message = refused(IndexSetMismatchError, lambda x: pe.sum(pe.Packed(pe.Upto(x), x)), X)
+    assert "5 elements, and its index set 15 pairs" in message
+
+
+def test_pairs_unpack_from_their_ordinal() -> None:
+    def parts(r: Any) -> Any:
+        n, last = pe.Upto(r.index), 0
+        for i, j in n:
+            last = 3 * last + i - j
+
+        def part(k: Any) -> Any:
+            i, j = n.from_ordinal(int(k))
+            return 10 * i + j
+
+        return pe.table(part, over=n.size), last
+
+    expected, last = [10 * i + j for i in range(4) for j in range(i + 1)], 0
+    for i in range(4):
+        for j in range(i + 1):
+            last = 3 * last + i - j
+    found = check(parts, RAGGED)
+    assert (found[0].tolist(), found[1]) == (expected, last)
+
+
+def test_a_triangular_sum_is_half_the_work_of_the_masked_square() -> None:
+    def triangle(x: Any) -> Any:
+        return pe.sum(lambda i: pe.sum(lambda j: pe.exp(x[i] - x[j]), over=i.below()), over=x)
+
+    def masked(x: Any) -> Any:
+        return pe.sum(lambda i: pe.sum(lambda j: pe.where(j < i, pe.exp(x[i] - x[j]), 0.0)), over=x)
+
+    x, done = np.linspace(0.0, 1.0, 50), []
+    for function in (triangle, masked):
+        program = optimize(staged(function, x).program)
+        done.append(Work())
+        evaluate(program, [x], work=done[-1])
+    assert done[0].operations < 0.5 * done[1].operations
+    np.testing.assert_allclose(check(triangle, x), check(masked, x))
 
 
 def test_packed_tables_are_not_filled_before_they_are_written() -> None:

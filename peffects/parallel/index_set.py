@@ -70,6 +70,12 @@ class Symbols(Protocol):
     def pair(self, pairs: Any, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
 
+    def are_same(self, one: Any, other: Any) -> bool:
+        """Whether two sets of pairs are of one kind; that their sizes agree is tested."""
+
+    def test_packed(self, table: Any) -> None:
+        """Test when the kernel runs that the parts of a packed table fit."""
+
     def element(self, table: Any, key: tuple[Any, ...]) -> Any:
         """An element or a row of a packed table."""
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from peffects.errors import IndexSetError
 from peffects.parallel.dependent import Pairs, Ragged, Triangle
@@ -18,11 +19,13 @@ from peffects.source import caller
 __all__ = ["Packed", "pack", "ragged"]
 
 
-class Packed:
+class Packed(NDArrayOperatorsMixin):
     """A table over a set of pairs (i, j): `t[i, j]`, or `t[i]`, a row.
 
     `packed` is one array with the elements, row after row; axes after the first belong to the
-    elements.  `index_set` is the set of pairs.  Raises IndexSetError if they do not fit.
+    elements.  `index_set` is the set of pairs.  Arithmetic and numpy's functions work element by
+    element, with numbers and with packed tables over the same set.  Raises IndexSetError if the
+    parts do not fit; in a kernel IndexSetMismatchError, when it runs.
     """
 
     __slots__ = ("index_set", "packed")
@@ -37,7 +40,8 @@ class Packed:
                 at=caller(),
                 fix="Use `Upto(n)`, `Below(n)`, `From(n)`, `Above(n)` or `Ragged(lengths)`.",
             )
-        if symbols_for(packed, index_set) is None:
+        symbols = symbols_for(packed, index_set)
+        if symbols is None:
             packed = np.asarray(packed)
             if packed.ndim < 1 or len(packed) != len(index_set):
                 raise IndexSetError(
@@ -47,6 +51,8 @@ class Packed:
                     fix="Give one element for each pair, row after row.",
                 )
         self.index_set, self.packed = index_set, packed
+        if symbols is not None:
+            symbols.test_packed(self)
 
     def __getitem__(self, key: Any) -> Any:
         items = key if isinstance(key, tuple) else (key,)
@@ -104,10 +110,43 @@ class Packed:
             dense[place, first : first + len(row)] = self[row.at_index]
         return dense
 
+    def mapped(self, function: Callable[..., Any], args: Sequence[Any]) -> Packed:
+        """`function` of the elements of `args`, of which this table is one.
+
+        Raises IndexSetError if one of them is over another set.
+        """
+        for other in args:
+            if isinstance(other, Packed) and not self._has_set(other.index_set):
+                raise IndexSetError(
+                    f"packed tables over {self.index_set!r} and {other.index_set!r} are combined.",
+                    at=caller(),
+                    fix="Combine tables over one set of pairs.",
+                )
+        values = [arg.packed if isinstance(arg, Packed) else arg for arg in args]
+        return Packed(self.index_set, function(*values))
+
+    def _has_set(self, other: Pairs) -> bool:
+        symbols = symbols_for(self.index_set, other)
+        if symbols is not None:
+            return symbols.are_same(self.index_set, other)
+        return self.index_set == other
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """A function of numpy on the elements."""
+        arrays = [x for x in inputs if isinstance(x, np.ndarray) and x.ndim]
+        if method != "__call__" or kwargs or arrays:
+            return NotImplemented
+        return self.mapped(ufunc, inputs)
+
     def __eq__(self, other: object) -> bool:
+        """Whether both are over the same set and have the same elements."""
         if not isinstance(other, Packed):
             return NotImplemented
         return self.index_set == other.index_set and np.array_equal(self.packed, other.packed)
+
+    def __ne__(self, other: object) -> bool:
+        """Whether they differ."""
+        return not self == other
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -325,8 +325,10 @@ def _key(part: Any) -> object:
             return sizes.representative(part.atom)
         case int() | np.integer():
             return int_lit(int(part))
+        case IndexSetTracer():
+            return sizes.representative(part.atom)
         case Tracer():
-            return getattr(part, "var", id(part))
+            return getattr(part, "held", id(part))  # of a table its variable
         case np.ndarray():
             return id(part)
         case _:

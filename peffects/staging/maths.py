@@ -16,6 +16,7 @@ import numpy as np
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as prims
 from peffects.ir.primitives import Primitive
+from peffects.parallel.packed import Packed
 from peffects.staging import elementary
 from peffects.staging.promotion import number_type
 from peffects.staging.scalars import binary, is_complex, is_symbolic, unary_float
@@ -89,7 +90,7 @@ __all__ = [
 def _are_symbols(values: Iterable[object]) -> bool:
     """Whether one of the values is a symbol, or becomes one in the kernel that is staged."""
     return current() is not None and any(
-        is_symbolic(value) or isinstance(value, np.ndarray) for value in values
+        is_symbolic(value) or isinstance(value, np.ndarray | Packed) for value in values
     )
 
 

@@ -206,7 +206,9 @@ def declare(table: Packed, name: str) -> None:
         text = f"the ragged table `{name}` has {{0}} offsets for {{1}} rows."
         operands = (pairs.offsets.index_set.atom, lift(pairs.rows.size).atom)
         trace.check(same, IndexSetMismatchError, text, operands, "Make it by `pe.Ragged(lengths)`.")
-    size, total = table.packed.index_set.atom, lift(table.index_set.size).atom
+    size, total = table.packed.index_set.atom, set_tracer(pairs).atom
+    if trace.sizes.same(size, total):
+        return
     ok = trace.prim(op.EQ, size, total)
     text = f"the packed table `{name}` has {{0}} elements, and its index set {{1}} pairs."
     fix = "Make it by `pe.Packed(index_set, values)`, and do not change its parts."

@@ -19,6 +19,7 @@ from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
+from peffects.parallel.packed import Packed
 from peffects.source import SrcInfo
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
@@ -376,9 +377,13 @@ def pointwise(operation: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(operation)
     def of_numbers_or_tables(*args: P.args, **kwargs: P.kwargs) -> R:
+        of_elements = functools.partial(operation, **kwargs)
+        for arg in args:
+            if isinstance(arg, Packed):
+                whole = functools.partial(of_numbers_or_tables, **kwargs)
+                return cast(R, arg.mapped(whole, args))
         if not any(map(is_whole, args)):
             return operation(*args, **kwargs)
-        of_elements = functools.partial(operation, **kwargs)
         return cast(R, staging().inputs.arrays.pointwise(of_elements, args))
 
     return of_numbers_or_tables

@@ -22,7 +22,7 @@ from peffects.staging.indices import (
     unify,
 )
 from peffects.staging.ops import table as make_table
-from peffects.staging.packing import element, outer_index, pair_index, row_number
+from peffects.staging.packing import declare, element, outer_index, pair_index, row_number
 from peffects.staging.scalars import ScalarTracer, binary, compare, lift, logical, make, select
 from peffects.staging.trace import Kind, here, staging
 
@@ -124,6 +124,14 @@ class StagedSymbols:
     def pair(self, pairs: Pairs, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
         return pair_index(pairs, set_tracer(pairs), i, j, describe(pairs))
+
+    def are_same(self, one: Pairs, other: Pairs) -> bool:
+        """Whether two sets of pairs are of one kind; that their sizes agree is tested."""
+        return align(one, other, "a packed table", "another")
+
+    def test_packed(self, table: Packed) -> None:
+        """Test when the kernel runs that the parts of a packed table fit."""
+        declare(table, as_table(table.packed).name)
 
     def element(self, table: Packed, key: tuple[Any, ...]) -> Any:
         """An element or a row of a packed table."""

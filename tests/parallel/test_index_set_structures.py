@@ -298,3 +298,14 @@ def test_a_loop_over_structured_sets_is_a_table_over_them() -> None:
     table = run(pfor(n, lambda p: tuple(map(int, p))))
     assert table.numpy().shape == (3, 2, 2)
     assert table[2, 1] == (2, 1)
+
+
+def test_arithmetic_on_packed_tables_is_pointwise() -> None:
+    t = pe.pack(pe.Upto(3), np.arange(9.0).reshape(3, 3))
+    np.testing.assert_array_equal((2.0 * t + t / 4.0).packed, 2.25 * t.packed)
+    np.testing.assert_array_equal(np.sqrt(t).packed, np.sqrt(t.packed))
+    assert (-t).index_set == t.index_set
+    with pytest.raises(IndexSetError, match="are combined"):
+        t + pe.pack(pe.From(3), np.ones((3, 3)))
+    with pytest.raises(TypeError):
+        t + np.ones(6)
