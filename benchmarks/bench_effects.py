@@ -27,6 +27,7 @@ from peffects.handlers import accum, accumulate, all_worlds, amb, fail, get, put
 from peffects.parallel import ADD
 
 PAIRS = 2000
+PAIRS_BELOW = 20_000  # so many that the calls above them do not count
 ITERATIONS = 2000
 QUEENS = 8
 
@@ -173,7 +174,7 @@ def main() -> list[Row]:
         return run(handle(run_state(0), ours(PAIRS)))
 
     def count_below(depth: int) -> object:
-        return run(handle(run_state(0), below(depth, PAIRS)))
+        return run(handle(run_state(0), below(depth, PAIRS_BELOW)))
 
     numbers = Fin(ITERATIONS)
     return [
