@@ -88,6 +88,16 @@ def throws() -> Any:
     yield from throw("no")
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def bytecodes(program: Any) -> int:
     """How many bytecodes run while it runs: a measure of time that does not vary."""
     count = 0
@@ -102,11 +112,12 @@ def bytecodes(program: Any) -> int:
         return step
 
     before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        run(program)
-    finally:
-        sys.settrace(before)
+    with without_collector():  # others have callbacks there, which would count
+        sys.settrace(enter)
+        try:
+            run(program)
+        finally:
+            sys.settrace(before)
     return count
 
 
@@ -157,16 +168,6 @@ def test_a_million_nested_calls() -> None:
         return 1 + (yield from depth(n - 1))
 
     assert run(handle(run_state(7), depth(10**6))) == (7, 7 + 10**6)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def alive() -> int:
