@@ -73,7 +73,13 @@ if TYPE_CHECKING:
         cumprod,
         cumsum,
         fold,
+        reduce,
         scan,
+    )
+    from peffects.staging.lists import (
+        arg_filter,
+        filter,
+        list_accumulator,
     )
     from peffects.staging.maths import (
         arccos,
@@ -157,6 +163,9 @@ if TYPE_CHECKING:
         where,
     )
     from peffects.staging.sorting import argsort, median, quantile, searchsorted, sort
+    from peffects.staging.states import (
+        state,
+    )
     from peffects.staging.static_values import static
     from peffects.staging.types import Array
 
@@ -204,6 +213,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "arg_filter",
     "argmax",
     "argmin",
     "argsort",
@@ -232,6 +242,7 @@ __all__ = [
     "expit",
     "explain",
     "expm1",
+    "filter",
     "final",
     "floor",
     "fmax",
@@ -260,6 +271,7 @@ __all__ = [
     "ldexp",
     "lgamma",
     "linearize",
+    "list_accumulator",
     "log",
     "log1p",
     "log2",
@@ -287,6 +299,7 @@ __all__ = [
     "radians",
     "ragged",
     "random",
+    "reduce",
     "rint",
     "run",
     "run_async",
@@ -303,6 +316,7 @@ __all__ = [
     "sort",
     "spacing",
     "sqrt",
+    "state",
     "static",
     "stop_gradient",
     "sum",
@@ -418,9 +432,15 @@ _HOMES = {
         "cumprod",
         "cumsum",
         "fold",
+        "reduce",
         "scan",
     ),
     "staging.checks": ("check",),
+    "staging.lists": (
+        "arg_filter",
+        "filter",
+        "list_accumulator",
+    ),
     "staging.maths": (
         "arccos",
         "arccosh",
@@ -502,6 +522,7 @@ _HOMES = {
         "unchecked",
         "where",
     ),
+    "staging.states": ("state",),
     "staging.static_values": ("static",),
     "staging.types": ("Array",),
     "staging.sorting": (

@@ -57,6 +57,8 @@ _WORDS = {
     Strategy.REDUCTION: "is a reduction",
     Strategy.PRIVATE: "has private copies",
     Strategy.PRODUCT: "is a matrix product",
+    Strategy.IN_PLACE: "is overwritten in place",
+    Strategy.COPIED: "is copied",
 }
 
 

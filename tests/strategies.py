@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from peffects.differentiate.residuals import without_effects
 from peffects.errors import ValueRangeError
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, bool_lit, int_lit, lit_like
 from peffects.ir.check import check_program
+from peffects.ir.recompute import without_effects
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import (
     BOOL,
@@ -44,11 +44,12 @@ from peffects.ir.syntax import (
     SizeParam,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
 )
-from peffects.ir.typing import value_of
+from peffects.ir.typing import drop_axes, value_of
 from peffects.source import SrcInfo
 
 T = TypeVar("T")
@@ -138,12 +139,14 @@ class Generator:
 
     def statement(self, s: Scope) -> None:
         plain = [self.arithmetic, self.arithmetic, self.access, self.access, self.repeat]
+        plain += [self.update]
         if s.refs:
             plain += [self.accumulate] * 3
         if s.depth < MAX_DEPTH:
             plain += [self.loop] * 2 + [self.reduction] * 3 + [self.accumulator]
             plain += [self.consumer] * 5
             plain += [self.fold, self.branch, self.while_loop, self.scope_of_many]
+            plain += [self.overwriting_fold, self.overwriting_fold, self.overwriting_branch]
         if self.flip(15):
             self.check(s)
         self.choose(plain)(s)
@@ -176,6 +179,24 @@ class Generator:
         indices, bounds = self.places(s, table.type.dims[:count])
         s.b.at = SrcInfo("user.py", self.line)
         self.emit(s, index_(table, indices, bounds))
+
+    def update(self, s: Scope) -> None:
+        """Another element or row of a table; the newest of its type, more often than not."""
+        table = self.table(s)
+        if table is None:
+            return
+        assert isinstance(table.type, Table)
+        dims, t = table.type.dims, table.type
+        if not self.flip(3):
+            table = [v for v in s.values if v.type == t][-1]
+        count = self.draw(st.integers(1, len(dims)))
+        indices, bounds = self.places(s, dims[:count])
+        rest = drop_axes(t, count)
+        rows = [v for v in s.values if v.type == rest]
+        if isinstance(rest, Table) and not rows:
+            return
+        value = self.choose(rows) if isinstance(rest, Table) else self.atom(s, rest)
+        self.emit(s, Update(table, indices, value, bounds))
 
     def accumulate(self, s: Scope) -> None:
         ref = self.choose(s.refs)
@@ -283,6 +304,31 @@ class Generator:
         if self.flip(4):
             body = replace(body, results=(carries[0], *body.results[1:]))
         self.emit(s, Fold(binder, self.flip(), carries, inits, body))
+
+    def overwriting(self, s: Scope, t: Type) -> Block:
+        """A block that updates tables, mostly those of type `t`, and gives one of that type."""
+        self.statements(s, 3)
+        for _ in range(self.choose((0, 1, 2))):
+            self.update(s)
+            self.statements(s, 1)
+        fitting = [v for v in s.values if v.type == t]
+        return s.b.block(fitting[-1] if not self.flip(3) else self.choose(fitting))
+
+    def overwriting_fold(self, s: Scope) -> None:
+        table = self.table(s)
+        if table is None:
+            return
+        (binder,) = self.binders(1)
+        carry = Var("s", table.type)
+        body = self.overwriting(s.inner(binder, carry), table.type)
+        self.emit(s, Fold(binder, self.flip(), (carry,), (table,), body))
+
+    def overwriting_branch(self, s: Scope) -> None:
+        table, pred = self.table(s), self.atom(s, BOOL)
+        if table is None:
+            return
+        sides = [self.overwriting(s.inner(), table.type) for _ in range(2)]
+        self.emit(s, Cond(pred, *sides))
 
     def branch(self, s: Scope) -> None:
         pred, types = self.atom(s, BOOL), [F64] * self.draw(st.integers(0, 2))

@@ -58,6 +58,7 @@ from peffects.ir.syntax import (
     Ref,
     Scalar,
     Table,
+    Update,
     Var,
     While,
     WithAcc,
@@ -133,6 +134,8 @@ class _Spine(HostLowering):
 
     def binding(self, binding: Binding) -> None:
         """Put one binding of the spine into stages."""
+        if not isinstance(binding.expr, WithAcc):
+            self.decide_updates(binding)
         product = matrix_product(binding)
         if product is not None:
             self.product(product, binding)
@@ -157,7 +160,8 @@ class _Spine(HostLowering):
         refs = accumulated_refs(Block((binding,), ()))
         for ref in refs:
             self.scope.values[ref] = self.serial_target(ref, lowering)
-        made = () if isinstance(expr, Index) else binding.vars
+        placed = self.scope.facts.overwriting.source
+        made = () if isinstance(expr, Index) else [v for v in binding.vars if v not in placed]
         wanted = {
             v: places.get(v) or self.stages.table(v, stage)
             for v in made
@@ -166,6 +170,8 @@ class _Spine(HostLowering):
         lowering.binding(binding, wanted)
         for var in binding.vars:
             value = self.scope.values[var]
+            if var in places and isinstance(value, Place) and value != places[var]:
+                lowering.copy(places[var], lowering.place(var))
             if not isinstance(value, Local | Lit | Place | Target):
                 self.scope.values[var] = stage.k.assign(var.name, value)
         for ref in refs:
@@ -252,6 +258,21 @@ class _Spine(HostLowering):
         stages = multiply(product, self.stages, place, True, binding.src, only)
         stages[0].share_buffers(loops)
         return place
+
+    def decide_updates(self, binding: Binding) -> None:
+        """Note for `explain` which updates copy their table."""
+        if isinstance(binding.expr, Update):
+            strategy, reason = Strategy.IN_PLACE, "nobody uses the table from before"
+            if binding.vars[0] not in self.scope.facts.overwriting.source:
+                strategy = Strategy.COPIED
+                reason = "the table from before is used afterwards, or belongs to somebody else"
+            subject = f"{binding.vars[0].name}[..] ="
+            decision = Decision(strategy, subject, reason, binding.src)
+            if decision not in self.decisions:  # a loop of stages is lowered in two ways
+                self.decisions.append(decision)
+        for block in blocks_of(binding.expr):
+            for inner in block.bindings:
+                self.decide_updates(inner)
 
     # --- parallel loops -----------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Strategy(Enum):
     REDUCTION = "reduction"
     PRIVATE = "private copies"
     PRODUCT = "matrix product"
+    IN_PLACE = "in place"
+    COPIED = "copied"
 
 
 @dataclass(frozen=True, slots=True)

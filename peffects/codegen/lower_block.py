@@ -58,6 +58,7 @@ from peffects.ir.syntax import (
     Ref,
     Scalar,
     Table,
+    Update,
     Var,
     While,
     WithAcc,
@@ -79,9 +80,18 @@ class BlockLowering(ValueLowering):
         for atom, place in zip(block.results, places, strict=True):
             if place is not None and isinstance(atom, Var):
                 wanted.setdefault(atom, place)
+                for base in self.sources(atom):  # made there, it is overwritten there
+                    wanted.setdefault(base, place)
         for binding in block.bindings:
             self.binding(binding, wanted)
         return [self.result(a, place) for a, place in zip(block.results, places, strict=True)]
+
+    def sources(self, var: Var) -> Iterator[Var]:
+        """The tables in whose memory `var` lies."""
+        source = self.scope.facts.overwriting.source
+        while var in source:
+            var = source[var]
+            yield var
 
     def result(self, atom: Atom, place: Place | None) -> Value:
         """The value of a block's result, brought to its place."""
@@ -103,6 +113,8 @@ class BlockLowering(ValueLowering):
                 self.bind(variables[0], self.prim(op, args, variables[0]))
             case Index(table, indices, bounds):
                 self.bind(variables[0], self.index(table, indices, bounds, binding.src))
+            case Update() as update:
+                self.update(update, variables[0], wanted, binding.src)
             case For() as loop:
                 self.loop(loop, variables, wanted)
             case Fold() as fold:
@@ -195,11 +207,11 @@ class BlockLowering(ValueLowering):
         count = len(fold.carries)
         places = [self.new_place(var, wanted) for var in variables[count:]]
         size = self.scalar(set_of(fold.binder).size)
-        carried = self.start(fold.carries, fold.inits)
+        carried = self.start(fold.carries, fold.inits, variables, wanted)
         index, body = self.k.local(fold.binder.name, I64), list[Stmt]()
         self.scope.values[fold.binder] = index
         with self.looping(True, body):
-            rows: list[Place | None] = [self.other_half(carry) for carry in carried]
+            rows = self.halves(fold.carries, carried)
             offsets = []
             for place in places:
                 assert place is not None, "outputs are tables"
@@ -222,26 +234,33 @@ class BlockLowering(ValueLowering):
 
     def while_loop(self, loop: While, variables: tuple[Var, ...], wanted: dict[Var, Place]) -> None:
         """A loop of unknown length."""
-        carried = self.start(loop.carries, loop.inits)
+        carried = self.start(loop.carries, loop.inits, variables, wanted)
         test, body = list[Stmt](), list[Stmt]()
         with self.looping(True, test):
             (go_on,) = self.block(loop.test, [None])
             assert not isinstance(go_on, Place | Target), "the test gives a bool"
         with self.looping(True, body):
-            values = self.block(loop.body, [self.other_half(carry) for carry in carried])
+            values = self.block(loop.body, self.halves(loop.carries, carried))
             self.advance(carried, values)
         self.k.emit(Until(tuple(test), go_on, tuple(body)))
         self.finish(variables, carried, wanted)
 
     # --- carried values -----------------------------------------------------------------------
     # A scalar is a local.  A table has memory for two: the loop reads one half and writes the
-    # other, and the local that holds the offset of the current half flips.
+    # other, and the local that holds the offset of the current half flips.  A table that is only
+    # overwritten in place needs no other half.
 
-    def start(self, carries: tuple[Var, ...], inits: tuple[Atom, ...]) -> list[Local | Place]:
+    def start(
+        self,
+        carries: tuple[Var, ...],
+        inits: tuple[Atom, ...],
+        variables: Sequence[Var],
+        wanted: dict[Var, Place],
+    ) -> list[Local | Place]:
         """Storage for carried values, set to their start."""
         starts = [self.scalar(x) if not isinstance(x.type, Table) else None for x in inits]
         carried: list[Local | Place] = []
-        for carry, init, value in zip(carries, inits, starts, strict=True):
+        for carry, init, value, var in zip(carries, inits, starts, variables, strict=False):
             if value is not None:
                 local = self.k.local(carry.name, type_of(value))
                 self.k.emit(Assign(local, value))
@@ -249,6 +268,9 @@ class BlockLowering(ValueLowering):
                 self.scope.values[carry] = local
                 continue
             assert isinstance(carry.type, Table) and isinstance(init, Var)
+            if carry in self.scope.facts.overwriting.kept:
+                carried.append(self.start_kept(carry, init, var, wanted))
+                continue
             dims = tuple(dim.size for dim in carry.type.dims)
             memory = self.memory(carry.name, carry.type.elem, (Lit(2, I64), *dims))
             offset = self.k.assign(f"{carry.name}_half", literal(0))
@@ -258,10 +280,30 @@ class BlockLowering(ValueLowering):
             self.scope.values[carry] = place
         return carried
 
-    def other_half(self, carry: Local | Place) -> Place | None:
+    def start_kept(self, carry: Var, init: Var, var: Var, wanted: dict[Var, Place]) -> Place:
+        """The place of a table that is overwritten: of its start, or of the result."""
+        start = self.place(init)
+        place: Place | None = start
+        if carry not in self.scope.facts.overwriting.source:
+            place = self.new_place(var, wanted)
+            assert place is not None, "a table is carried"
+            self.copy(place, start)
+        assert place is not None, "a table is carried"
+        self.scope.values[carry] = place
+        return place
+
+    def halves(
+        self, carries: Sequence[Var], carried: Sequence[Local | Place]
+    ) -> list[Place | None]:
+        """Where the next values of carried tables go; None where they are at their place."""
+        kept = self.scope.facts.overwriting.kept
+        return [
+            None if isinstance(value, Local) or carry in kept else self.other_half(value)
+            for carry, value in zip(carries, carried, strict=True)
+        ]
+
+    def other_half(self, carry: Place) -> Place:
         """Where the next value of a carried table goes."""
-        if isinstance(carry, Local):
-            return None
         size = self.elements(carry.dims)
         other = self.k.assign("other", Apply(p.SUB, (size, carry.offset), I64))
         return Place(carry.memory, other, carry.dims)
@@ -273,7 +315,7 @@ class BlockLowering(ValueLowering):
             if isinstance(carry, Local):
                 assert not isinstance(value, Place | Target)
                 pairs.append((carry, value))
-            else:
+            elif value != carry:
                 assert isinstance(value, Place) and isinstance(carry.offset, Local)
                 pairs.append((carry.offset, value.offset))
         changed: set[Local] = set()
@@ -295,7 +337,7 @@ class BlockLowering(ValueLowering):
     ) -> None:
         """Bind the last carried values."""
         for var, carry in zip(variables, carried, strict=True):
-            if var in wanted and isinstance(carry, Place):
+            if var in wanted and isinstance(carry, Place) and carry != wanted[var]:
                 self.copy(wanted[var], carry)
                 self.scope.values[var] = wanted[var]
             else:
@@ -308,7 +350,7 @@ class BlockLowering(ValueLowering):
         pred = self.scalar(cond.pred)
         results: list[Local | Place] = []
         for var in variables:
-            place = self.new_place(var, wanted)
+            place = self.result_place(var, wanted)
             t = I64 if isinstance(var.type, Idx) else var.type
             results.append(self.k.local(var.name, t) if isinstance(t, Scalar) else place)  # type: ignore[arg-type]
         sides = []
@@ -322,6 +364,31 @@ class BlockLowering(ValueLowering):
             sides.append(tuple(body))
         self.k.emit(Branch(pred, *sides))
         self.scope.values.update(zip(variables, results, strict=True))
+
+    def result_place(self, var: Var, wanted: dict[Var, Place]) -> Place | None:
+        """Where a result of a branch goes: to the table that both sides overwrite, if they do."""
+        source = self.scope.facts.overwriting.source.get(var)
+        return self.new_place(var, wanted) if source is None else self.place(source)
+
+    # --- overwriting --------------------------------------------------------------------------
+
+    def update(self, expr: Update, var: Var, wanted: dict[Var, Place], src: SrcInfo) -> None:
+        """`var = table[indices] <- value`: into the table's memory, or into a copy."""
+        place = source = self.place(expr.table)
+        if var not in self.scope.facts.overwriting.source:
+            new = self.new_place(var, wanted)
+            assert new is not None, "an update gives a table"
+            place = new
+            if place != source:
+                self.copy(place, source)
+        at = self.k.operand("at", self.offset(place, var, expr.indices, expr.bounds, src))
+        self.scope.values[var] = place
+        rest = place.dims[len(expr.indices) :]
+        if rest:
+            assert isinstance(expr.value, Var)
+            self.copy(Place(place.memory, at, rest), self.place(expr.value))
+        else:
+            self.k.emit(Store(place.memory, at, self.scalar(expr.value)))
 
     # --- accumulators -------------------------------------------------------------------------
 

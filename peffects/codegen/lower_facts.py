@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from peffects.codegen.loops import UNBOUNDED_NS, Const, Product, SizeExpr, Sum
+from peffects.codegen.lower_updates import Overwriting, find_overwriting
 from peffects.ir import primitives as p
 from peffects.ir.syntax import (
     BOOL,
@@ -32,6 +33,7 @@ from peffects.ir.syntax import (
     Program,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -55,6 +57,7 @@ class Facts:
     definitions: dict[Var, Expr] = field(default_factory=dict)
     used_once_nearby: set[Var] = field(default_factory=set)
     sizes: set[Var] = field(default_factory=set)
+    overwriting: Overwriting = field(default_factory=Overwriting)
 
     @staticmethod
     def of(program: Program) -> Facts:
@@ -93,7 +96,9 @@ class Facts:
         for param in program.params:
             sizes(param.type, set())
         visit(program.body)
-        facts.used_once_nearby = {v for v, n in counts.items() if n == 1 and nearby[v]}
+        facts.overwriting = find_overwriting(program)
+        once = {v for v, n in counts.items() if n == 1 and nearby[v]}
+        facts.used_once_nearby = once - facts.overwriting.reads
         return facts
 
     def same_index(self, atom: Atom) -> Atom:
@@ -218,7 +223,7 @@ def work_of(block: Block, facts: Facts, leaf: Leaf) -> SizeExpr:
                 units += op.cost
             case Index() | Check():
                 units += 1
-            case Accumulate(_, _, value, _):
+            case Accumulate(_, _, value, _) | Update(_, _, value, _):
                 written.append(value.type)
             case For(binders, body):
                 terms.append(inner(body, *binders))
@@ -246,7 +251,10 @@ def has_no_loops(block: Block) -> bool:
     return not any(
         isinstance(binding.expr, For | Fold | While)
         or (blocks_of(binding.expr) and any(isinstance(v.type, Table) for v in binding.vars))
-        or (isinstance(binding.expr, Accumulate) and isinstance(binding.expr.value.type, Table))
+        or (
+            isinstance(binding.expr, Accumulate | Update)
+            and isinstance(binding.expr.value.type, Table)
+        )
         or not all(has_no_loops(inner) for inner in blocks_of(binding.expr))
         for binding in block.bindings
     )

@@ -125,9 +125,18 @@ class HostLowering(ABC):
     def result(self, var: Var, stage: StageBuilder) -> Local | Place:
         """Where both ways leave a result of the loop."""
         if isinstance(var.type, Table):
-            return self.stages.table(var, stage)
+            return self.overwritten(var) or self.stages.table(var, stage)
         assert isinstance(var.type, Scalar)
         return self.fixed(var.name, var.type)
+
+    def overwritten(self, var: Var) -> Place | None:
+        """The table in whose place `var`, a carry or a result, lies, if that is a buffer's start.
+
+        A view begins at a place that is known in one kernel only.
+        """
+        source = self.scope.facts.overwriting.source.get(var)
+        place = None if source is None else self.scope.values[source]
+        return place if isinstance(place, Place) and isinstance(place.offset, Lit) else None
 
     def share(self, ref: Var, stage: StageBuilder) -> None:
         """Bring an accumulator to where both ways, and all iterations, find it."""
@@ -225,10 +234,12 @@ class _Hosted:
         lowering = self.spine.lowering(stage.k)
         for carry, init in zip(self.loop.carries, self.loop.inits, strict=True):
             if isinstance(carry.type, Table):
-                place = self.stages.table(carry, stage)
                 assert isinstance(init, Var)
-                lowering.copy(place, lowering.place(init))
-                stage.work += (Product(self.stages.shape(place.dims)),)
+                place = self.spine.overwritten(carry)
+                if place is None:
+                    place = self.stages.table(carry, stage)
+                    lowering.copy(place, lowering.place(init))
+                    stage.work += (Product(self.stages.shape(place.dims)),)
                 self.carried.append(place)
             else:
                 t = I64 if isinstance(carry.type, Idx) else carry.type
@@ -309,6 +320,8 @@ class _Hosted:
         for carry, result in zip(self.carried, self.results, strict=False):
             if isinstance(result, Place):
                 assert isinstance(carry, Place)
+                if result == carry:
+                    continue
                 lowering.copy(result, carry)
                 stage.work += (Product(self.stages.shape(result.dims)),)
             else:

@@ -30,6 +30,7 @@ from peffects.ir.syntax import (
     Monoid,
     Prim,
     Ref,
+    Update,
     Var,
     While,
     WithAcc,
@@ -105,6 +106,9 @@ class _Linearity:
                 self.nonlinear(indices, "as an index")
                 if self.is_linear(table):
                     self.mark(binding.vars)
+            case Update(table, indices, value, _):
+                self.nonlinear(indices, "as an index")
+                self.update(table, value, binding.vars)
             case For(_, body):
                 self.block(body)
                 self.results(binding.vars, body.results)
@@ -129,6 +133,15 @@ class _Linearity:
                 self.nonlinear(operands_of(expr), "in a check")
             case _:
                 assert_never(expr)
+
+    def update(self, table: Var, value: Atom, results: Iterable[Var]) -> None:
+        """A table of which one element is replaced: linear if both are, where one may be zero."""
+        if self.is_linear(table) or self.is_linear(value):
+            if not (self.may_be_linear(table) and self.may_be_linear(value)):
+                self.reject(f"{value!r} is put into {table!r}, and only one of them is linear.")
+            self.mark(results)
+        elif self.may_be_linear(table) and self.may_be_linear(value):
+            self.zeros.update(results)
 
     def results(self, variables: Iterable[Var], results: Iterable[Atom]) -> None:
         for var, result in zip(variables, results, strict=True):

@@ -21,6 +21,7 @@ from typing import assert_never
 from peffects.differentiate.accumulations import Recorded, recorded, refuse_rows
 from peffects.differentiate.counted import counted
 from peffects.differentiate.linearize_rules import Tangent, linearize_rules
+from peffects.differentiate.overwriting import updates
 from peffects.differentiate.residuals import Slice, slice_for
 from peffects.errors import NotDifferentiableError
 from peffects.ir import primitives as p
@@ -44,6 +45,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -90,10 +92,17 @@ def linearize_block(block: Block, tangents: dict[Var, Var]) -> Linearized:
 class _Linearizer:
     """Walks one scope.  `env` has the tangents of active variables; it grows with the bindings."""
 
-    def __init__(self, env: dict[Var, Var], in_loop: bool, records: dict[Var, Recorded]) -> None:
+    def __init__(
+        self,
+        env: dict[Var, Var],
+        in_loop: bool,
+        records: dict[Var, Recorded],
+        overwritten: frozenset[Var] = frozenset(),
+    ) -> None:
         self.env = env
         self.in_loop = in_loop
         self.records = records
+        self.overwritten = overwritten  # carried tables of which a round changes a part
         self.primal: list[Binding] = []
         self.linear = Builder()
 
@@ -111,9 +120,12 @@ class _Linearizer:
     def is_active(self, binding: Binding) -> bool:
         return any(var in self.env for var in expr_free_vars(binding.expr))
 
-    def inside(self, body: Block, env: dict[Var, Var]) -> Linearized:
+    def inside(
+        self, body: Block, env: dict[Var, Var], overwritten: frozenset[Var] = frozenset()
+    ) -> Linearized:
         """Linearize the body of a loop or branch of this scope."""
-        return _Linearizer(dict(env), True, self.records).block(body)
+        known = self.overwritten | overwritten
+        return _Linearizer(dict(env), True, self.records, known).block(body)
 
     def keep(self, binding: Binding) -> None:
         self.primal.append(binding)
@@ -140,6 +152,9 @@ class _Linearizer:
                 if tangent is not None and has_tangent(binding.vars[0].type):
                     out = self.linear.index(tangent, *indices, bounds=bounds.again)
                     self.set_tangents(binding.vars, (out,))
+            case Update():
+                self.keep(binding)
+                self.update(binding.vars[0], expr)
             case For(binders, body):
                 self.for_loop(binding, binders, body)
             case Fold():
@@ -172,6 +187,17 @@ class _Linearizer:
             )
         self.set_tangents((out,), (linearize_rules[op](self.linear, args, out, tangents),))
 
+    def update(self, var: Var, expr: Update) -> None:
+        """The tangent of a table with another element or row."""
+        table, value = self.env.get(expr.table), self.tangent(expr.value)
+        if table is None and value is None:
+            return
+        whole = zeros(self.linear, var.type) if table is None else table
+        part = zeros(self.linear, expr.value.type) if value is None else value
+        assert isinstance(whole, Var), "there are no literal tables"
+        new = self.linear.update(whole, expr.indices, part, expr.bounds.again)
+        self.set_tangents((var,), (new,))
+
     # --- loops -----------------------------------------------------------------------------------
 
     def for_loop(self, binding: Binding, binders: tuple[Var, ...], body: Block) -> None:
@@ -180,7 +206,9 @@ class _Linearizer:
         if not linear.bindings and not linear.results:
             self.keep(binding)
             return
-        needed = slice_for(free_vars(linear), inner.primal.bindings, (), self.in_loop)
+        needed = slice_for(
+            free_vars(linear), inner.primal.bindings, (), self.in_loop, self.overwritten
+        )
         tables = self.keep_for(binding, binders, inner.primal, needed)
         fresh = tuple(map(fresh_like, binders))
         block = self.loop_body(
@@ -231,9 +259,10 @@ class _Linearizer:
         """A sequential loop: what the linear part needs of the carries is saved, step by step."""
         count = len(fold.carries)
         active = {c for c, init in zip(fold.carries, fold.inits, strict=True) if self.tangent(init)}
+        overwritten = frozenset(c for c in fold.carries if updates(fold.body, c))
         while True:
             env = dict(self.env) | {c: tangent_var(c) for c in fold.carries if c in active}
-            inner = self.inside(fold.body, env)
+            inner = self.inside(fold.body, env, overwritten)
             grown = {
                 c for c, t in zip(fold.carries, inner.tangents, strict=False)
                 if t is not None and has_tangent(c.type)
@@ -246,7 +275,13 @@ class _Linearizer:
         if not linear.results and not linear.bindings:
             self.keep(binding)
             return
-        needed = slice_for(free_vars(linear), inner.primal.bindings, fold.carries, can_save=True)
+        needed = slice_for(
+            free_vars(linear),
+            inner.primal.bindings,
+            fold.carries,
+            can_save=True,
+            costly=self.overwritten | overwritten,
+        )
         tables = self.keep_fold(binding, fold, inner.primal, needed)
         step = Var(fold.binder.name, fold.binder.type)
         starts = tuple(env[c] for c in carried)
@@ -325,7 +360,7 @@ class _Linearizer:
         floats = [ref for ref in refs if has_tangent(ref.type)]
         records = {ref: record for ref in floats if (record := recorded(ref, finals[ref]))}
         env = self.env | {ref: tangent_var(ref) for ref in floats}
-        inner = _Linearizer(env, self.in_loop, self.records | records)
+        inner = _Linearizer(env, self.in_loop, self.records | records, self.overwritten)
         found = inner.block(body)
         used = [ref for ref in floats if env[ref] in accumulated_refs(Block(found.linear, ()))]
         linear, tangents = _linear_block(found)

@@ -9,10 +9,11 @@ per value and loop:
 * inside a loop, a value is recomputed when that costs little (index expressions, a few arithmetic
   operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
 * a table whose size is computed in the loop has another size in each iteration and is recomputed;
-* a sequential loop saves what it carries, since that cannot be recomputed.
+* a sequential loop saves what it carries, since that cannot be recomputed; of a table that it
+  overwrites bit by bit it saves what was read.
 
-A recomputed slice is a copy without effects: its checks have passed in the primal, its
-accumulations into references from outside have been done there.
+A recomputed slice is a copy without effects (`ir/recompute.py`): its checks have passed in the
+primal, its accumulations into references from outside have been done there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from peffects.ir import primitives as p
+from peffects.ir.recompute import without_effects
 from peffects.ir.syntax import (
     Accumulate,
     Binding,
-    Block,
-    Bounds,
     Check,
     Cond,
     Expr,
@@ -33,7 +33,7 @@ from peffects.ir.syntax import (
     Prim,
     Var,
 )
-from peffects.ir.traverse import binders_of, expr_free_vars, rebuild, sizes_of
+from peffects.ir.traverse import expr_free_vars, sizes_of
 
 SAVE_FROM = p.TRANSCENDENTAL
 """Values that cost at least this much to recompute inside a loop are saved."""
@@ -49,14 +49,19 @@ class Slice:
 
 
 def slice_for(
-    needed: Iterable[Var], bindings: Iterable[Binding], must_save: Collection[Var], can_save: bool
+    needed: Iterable[Var],
+    bindings: Iterable[Binding],
+    must_save: Collection[Var],
+    can_save: bool,
+    costly: Collection[Var] = (),
 ) -> Slice:
     """Choose for each value of `bindings` that `needed` depends on whether it is saved.
 
-    `must_save` are variables that exist in the loop but have no binding (carries).
+    `must_save` are variables that exist in the loop but have no binding (carries).  What is read of
+    `costly` tables is saved: they change in each round, and to save them would take a copy a round.
     """
     defined = {var: binding for binding in bindings for var in binding.vars}
-    costs: dict[Var, int] = {}
+    costs: dict[Var, int] = dict.fromkeys(costly, _LOOP)
     saved: dict[Var, None] = {}
     wanted: set[int] = set()
     pending = list(needed)
@@ -109,28 +114,3 @@ def _own_cost(expr: Expr) -> int:
             return max(sum(_own_cost(b.expr) for b in side.bindings) for side in (then, orelse))
         case _:
             return _LOOP
-
-
-def without_effects(binding: Binding) -> Binding:
-    """`binding` as a recomputation: no checks, no accumulations into references from outside."""
-    return Binding(binding.vars, _pure_copy(binding.expr, frozenset()), binding.src)
-
-
-def _pure_copy(expr: Expr, inner: frozenset[Var]) -> Expr:
-    inner = inner | set(binders_of(expr))
-    if isinstance(expr, Index) and expr.bounds is Bounds.CHECKED:
-        return Index(expr.table, expr.indices, Bounds.UNCHECKED)
-    if isinstance(expr, Accumulate) and expr.bounds is Bounds.CHECKED:
-        return Accumulate(expr.ref, expr.indices, expr.value, Bounds.UNCHECKED)
-
-    def block(block: Block) -> Block:
-        kept = (b for b in block.bindings if not _is_effect(b.expr, inner))
-        return Block(
-            tuple(Binding(b.vars, _pure_copy(b.expr, inner), b.src) for b in kept), block.results
-        )
-
-    return rebuild(expr, lambda a: a, lambda v: v, block)
-
-
-def _is_effect(expr: Expr, inner: frozenset[Var]) -> bool:
-    return isinstance(expr, Check) or (isinstance(expr, Accumulate) and expr.ref not in inner)

@@ -8,7 +8,9 @@ last one first.  Where the cotangent of a linear variable is collected depends o
   transposes of everything that follows the variable's binding, and read just before that binding
   is transposed.  So a parallel loop that reads a table becomes a parallel loop that accumulates
   into one;
-* a view `x[i]`: into the place `[i]` of the accumulator of x; no zeros are made for the rest.
+* a view `x[i]`: into the place `[i]` of the accumulator of x; no zeros are made for the rest;
+* a table that is overwritten step by step: its cotangent is a table that is handed on as a value,
+  and overwritten, too (`overwriting.py`).
 
 A loop that accumulates becomes a loop that reads the cotangent of what was accumulated.  The linear
 block is used up: its variables stand in the result.
@@ -21,9 +23,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from peffects.differentiate.linearity import linear_vars
+from peffects.differentiate.overwriting import has_update, is_threaded
 from peffects.differentiate.transpose_rules import transpose_rules
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, zeros
@@ -37,12 +40,14 @@ from peffects.ir.syntax import (
     Cond,
     Fold,
     For,
+    Idx,
     Index,
     Monoid,
     Prim,
     Ref,
     Scalar,
     Table,
+    Update,
     Var,
     While,
     WithAcc,
@@ -146,7 +151,11 @@ class _Transposer:
         for binding in bindings:
             assert isinstance(binding, Binding)
             tasks.append(binding)
-            if isinstance(binding.expr, Index) and isinstance(binding.vars[0].type, Table):
+            if (
+                isinstance(binding.expr, Index)
+                and isinstance(binding.vars[0].type, Table)
+                and binding.expr.table in self.places
+            ):
                 self.places[binding.vars[0]] = self.view(binding.expr)
             else:
                 open_for(binding.vars)
@@ -158,6 +167,7 @@ class _Transposer:
         Scalars used inside loops; tables, but for those whose one use is as a result: their
         cotangent comes as a whole.
         """
+        threaded = self.threaded_vars(block)
         uses: Counter[Var] = Counter()
         inside: set[Var] = set()
         as_results: Counter[Var] = Counter(v for v in block.results if isinstance(v, Var))
@@ -175,7 +185,23 @@ class _Transposer:
         uses.update(inside)
         tables = {v for v in uses if isinstance(v.type, Table)}
         tables |= {v for v, count in as_results.items() if isinstance(v.type, Table) and count > 1}
-        return inside | tables
+        return (inside | tables) - threaded
+
+    def threaded_vars(self, block: Block) -> set[Var]:
+        """The linear tables of a scope whose cotangents are handed on as values."""
+        bindings = list(self.flatten(block.bindings))
+        found: dict[Var, None] = {}
+        for binding in bindings:
+            if has_update(binding.expr):
+                found.update(dict.fromkeys(expr_free_vars(binding.expr)))
+                found.update(dict.fromkeys(binding.vars))
+        return {
+            var
+            for var in found
+            if var in self.linear
+            and isinstance(var.type, Table)
+            and is_threaded(var, bindings, block.results, self.flatten)
+        }
 
     # --- cotangents ------------------------------------------------------------------------------
 
@@ -190,16 +216,23 @@ class _Transposer:
         return region
 
     def close(self, region: _Region) -> None:
-        """End a region: cotangents held as atoms leave it as results, final values become atoms."""
+        """End a region: cotangents in it leave it as results, final values become atoms."""
         assert self.b is region.inner, "regions are closed in the order of a stack"
         inside = {var for binding in region.inner.bindings for var in binding.vars}
-        leaving = [v for v, atom in self.atoms.items() if atom in inside]
-        block = region.inner.block(*(self.atoms[v] for v in leaving))
+        held: list[tuple[dict[Var, Any], Var]] = [
+            (where, var)
+            for where in (self.atoms, self.sources)
+            for var, atom in where.items()
+            if atom in inside
+        ]
+        block = region.inner.block(*(where[var] for where, var in held))
         self.b = region.outer
         refs = tuple(region.refs.values())
-        names = [f"ct_{v.name}" for v in leaving] + [ref.name for ref in refs]
+        names = [f"ct_{v.name}" for _, v in held] + [ref.name for ref in refs]
         made = self.b.emit(WithAcc(refs, block), names)
-        self.atoms.update(zip((*leaving, *region.refs), made, strict=True))
+        for (where, var), new in zip(held, made, strict=False):
+            where[var] = new
+        self.atoms.update(zip(region.refs, made[len(held) :], strict=True))
         for var in region.refs:
             del self.places[var]
 
@@ -215,9 +248,28 @@ class _Transposer:
         if place is not None:
             self.b.accumulate(place.ref, place.indices, ct)
         elif atom in self.atoms:
-            self.atoms[atom] = self.b.prim(p.ADD, self.atoms[atom], ct, name="ct")
+            self.atoms[atom] = self.add(self.atoms[atom], ct)
         else:
             self.atoms[atom] = ct
+
+    def contribute_at(self, expr: Index, ct: Atom) -> None:
+        """Add `ct` to a part of the cotangent of a threaded table."""
+        table, indices, bounds = expr.table, expr.indices, expr.bounds
+        held = self.atoms.get(table) or zeros(self.b, table.type)
+        assert isinstance(held, Var), "there are no literal tables"
+        total = self.add(self.b.index(held, *indices, bounds=bounds), ct)
+        self.atoms[table] = self.b.update(held, indices, total, bounds)
+
+    def add(self, x: Atom, y: Atom) -> Atom:
+        """The sum of two cotangents, numbers or tables."""
+        if not isinstance(x.type, Table):
+            return self.b.prim(p.ADD, x, y, name="ct")
+        binders = tuple(Var("i", Idx(dim)) for dim in x.type.dims)
+        inner = self.b.nested()
+        assert isinstance(x, Var)
+        assert isinstance(y, Var)
+        total = inner.prim(p.ADD, inner.index(x, *binders), inner.index(y, *binders), name="ct")
+        return self.b.loop(binders, inner.block(total), ("ct",))[0]
 
     def view(self, expr: Index) -> Place:
         """Where the cotangent of a view, or of an element, goes."""
@@ -241,6 +293,8 @@ class _Transposer:
                 self.prim(binding, op, args)
             case Index():
                 self.index(binding, expr)
+            case Update():
+                self.update(binding.vars[0], expr)
             case For(binders, body):
                 self.for_loop(binding, binders, body)
             case Fold():
@@ -271,13 +325,27 @@ class _Transposer:
 
     def index(self, binding: Binding, expr: Index) -> None:
         (var,) = binding.vars
-        if isinstance(var.type, Table):
-            self.places.pop(var)  # its cotangents went straight into those of the table
+        if var in self.places:  # a view: its cotangents went straight into those of the table
+            self.places.pop(var)
             return
         ct = self.take(var)
-        if ct is not None:
+        if ct is None:
+            return
+        if expr.table in self.places:
             place = self.view(expr)
             self.b.accumulate(place.ref, place.indices, ct, expr.bounds)
+        else:
+            self.contribute_at(expr, ct)
+
+    def update(self, var: Var, expr: Update) -> None:
+        """The cotangent of the new part, and that of the old table: zero there."""
+        ct = self.take(var)
+        if ct is None:
+            return
+        assert isinstance(ct, Var), "there are no literal tables"
+        self.contribute(expr.value, self.read(ct, expr.indices, expr.bounds))
+        none = zeros(self.b, expr.value.type)
+        self.contribute(expr.table, self.b.update(ct, expr.indices, none, expr.bounds))
 
     # --- loops and branches ----------------------------------------------------------------------
 
@@ -297,6 +365,10 @@ class _Transposer:
         ends = [self.take(v) for v in binding.vars[:count]]
         outputs = [self.take(v) for v in binding.vars[count:]]
         inner = self.nested()
+        unused = self.zeros_of_read(fold)
+        handed = self.hand_on(fold.body) | unused
+        through = {v: Var(f"ct_{v.name}", v.type) for v in handed}
+        inner.atoms.update(through)
         cts = tuple(Var(f"ct_{c.name}", c.type) for c in fold.carries)
         out_cts = [None if ct is None else inner.read(ct, (fold.binder,)) for ct in outputs]
         found = inner.block(fold.body, fold.carries, [*cts, *out_cts])
@@ -306,15 +378,35 @@ class _Transposer:
         inits = tuple(
             zeros(self.b, c.type) if ct is None else ct for c, ct in zip(cts, ends, strict=True)
         )
-        body = inner.b.block(*before)
-        made = self.b.emit(Fold(fold.binder, not fold.reverse, cts, inits, body))
-        for init, ct in zip(fold.inits, made, strict=True):
+        body = inner.b.block(*before, *(inner.atoms[v] for v in handed))
+        carries, starts = (*cts, *through.values()), (*inits, *handed.values())
+        made = self.b.emit(Fold(fold.binder, not fold.reverse, carries, starts, body))
+        for init, ct in zip((*fold.inits, *handed), made, strict=True):
             self.contribute(init, ct)
+
+    def hand_on(self, *blocks: Block) -> dict[Var, Atom]:
+        """The cotangents of tables that `blocks` read, and that they are to add to.
+
+        They are cotangents that are there already, because the tables are handed on afterwards.
+        """
+        read = dict.fromkeys(var for block in blocks for var in free_vars(block))
+        tables = [v for v in read if isinstance(v.type, Table) and v in self.atoms]
+        return {var: self.atoms.pop(var) for var in tables}
+
+    def zeros_of_read(self, fold: Fold) -> dict[Var, Atom]:
+        """Zeros for each threaded table that a loop reads, if what uses it later adds nothing."""
+        tables = [v for v in free_vars(fold.body) if isinstance(v.type, Table) and v in self.linear]
+        known = {*self.places, *self.atoms, *fold.carries}
+        read = [v for v in tables if v not in known]
+        return {var: zeros(self.b, var.type) for var in read}
 
     def cond(self, binding: Binding, pred: Atom, then: Block, orelse: Block) -> None:
         """The same branch runs; cotangents of scalars from outside leave it as results."""
         cts = [self.take(v) for v in binding.vars]
         sides = [self.nested(), self.nested()]
+        handed = self.hand_on(then, orelse)
+        for inner in sides:
+            inner.atoms.update(handed)
         for inner, block in zip(sides, (then, orelse), strict=True):
             inner.block(block, (), cts)
         leaving = list(dict.fromkeys(v for inner in sides for v in inner.atoms))

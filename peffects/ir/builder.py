@@ -35,6 +35,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     WithAcc,
 )
@@ -108,6 +109,12 @@ class Builder:
     def index(self, table: Var, *indices: Atom, bounds: Bounds = Bounds.PROVED) -> Var:
         """`table[indices]`."""
         return self.emit(Index(table, indices, bounds), (table.name,))[0]
+
+    def update(
+        self, table: Var, indices: Sequence[Atom], value: Atom, bounds: Bounds = Bounds.PROVED
+    ) -> Var:
+        """`table` with `value` at `indices`."""
+        return self.emit(Update(table, tuple(indices), value, bounds), (table.name,))[0]
 
     def loop(
         self, binders: Sequence[Var], body: Block, names: Sequence[str] = ()

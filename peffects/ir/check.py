@@ -30,6 +30,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -117,6 +118,13 @@ class _Checker:
                 self.atoms((table, *indices))
                 self.require(isinstance(table.type, Table), f"{table!r} is no table")
                 self.indices(table.type, indices)
+            case Update(table, indices, value, _):
+                self.atoms((table, *indices, value))
+                self.require(isinstance(table.type, Table), f"{table!r} is no table")
+                self.require(bool(indices), f"{table!r} is replaced as a whole")
+                self.indices(table.type, indices)
+                rest = drop_axes(table.type, len(indices))
+                self.require(rest == value.type, f"{table!r} takes {rest}, not {value.type}")
             case For(binders, body):
                 self.require(bool(binders), "a loop without an index")
                 for binder in binders:

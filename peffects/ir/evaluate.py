@@ -38,6 +38,7 @@ from peffects.ir.syntax import (
     Ref,
     Scalar,
     Table,
+    Update,
     Var,
     While,
     WithAcc,
@@ -152,6 +153,12 @@ class _Evaluator:
                 self.work.accesses += 1
                 array = self.env[table]
                 return (array[self.place(table, array, indices, bounds, binding.src)],)
+            case Update(table, indices, value, bounds):
+                self.work.accesses += 1
+                array = self.env[table].copy()
+                place = self.place(binding.vars[0], array, indices, bounds, binding.src)
+                array[place] = self.atom(value)
+                return (array,)
             case For(binders, body):
                 return self.loop(binders, body)
             case Fold():

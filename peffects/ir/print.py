@@ -29,6 +29,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -155,6 +156,9 @@ class _Printer:
                 return f"{op.name}({self.atoms(args)})", []
             case Index(table, indices, bounds):
                 return f"{self.name(table)}[{self.atoms(indices)}]{_MARK[bounds]}", []
+            case Update(table, indices, value, bounds):
+                place = f"{self.name(table)}[{self.atoms(indices)}]{_MARK[bounds]}"
+                return f"{place} <- {self.atom(value)}", []
             case For(binders, body):
                 return f"for {', '.join(map(self.binder, binders))}.", [("", body)]
             case Fold(binder, reverse, carries, inits, body):

@@ -11,6 +11,7 @@
     atom    ::= x | literal
     e       ::= op(atom..)                           a row of `ir/primitives.py`
               | a[atom..] {proved|checked|unchecked} fewer indices than axes give a view
+              | a[atom..] <- atom {proved|..}        a, but for that element or row: a new value
               | for (i:set).. . blk                  parallel: one table for each result of blk
               | fold {rev} (i:set; c:t = atom..). blk      blk -> next carries, outputs;
                                                      gives last carries, one table an output
@@ -24,7 +25,8 @@
 A `for` may run its iterations in any order: its body can write only by `+=` on references, whose
 monoid is associative and commutative, so the grammar has no loop that races.  Reductions are not a
 form of their own: `sum` is `with_acc r. for i. r += e`, so one rule serves both.  How sums, early
-exit, mutable state and dependent tables will be said is in `docs/decisions/003-ir-hard-cases.md`.
+exit and dependent tables are said is in `docs/decisions/003-ir-hard-cases.md`; why overwriting is a
+value and yet costs one element, in `docs/decisions/008-overwriting-is-a-value.md`.
 
 Nodes are frozen and hold tuples; variables are compared by identity; every binding knows the user's
 line.  Constructors compute nothing: `ir/builder.py` builds, `ir/check.py` checks, `ir/evaluate.py`
@@ -200,6 +202,16 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """`table` with `value` at `indices`; with fewer indices than axes, `value` is a table."""
+
+    table: Var
+    indices: tuple[Atom, ...]
+    value: Atom
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """A parallel loop over the product of the binders' sets; a table for each result of `body`."""
 
@@ -271,7 +283,7 @@ class Check:
     tells: bool = False
 
 
-Expr: TypeAlias = Prim | Index | For | Fold | While | Cond | WithAcc | Accumulate | Check
+Expr: TypeAlias = Prim | Index | Update | For | Fold | While | Cond | WithAcc | Accumulate | Check
 
 # --- blocks and programs -------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from peffects.ir.syntax import (
     Ref,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -41,7 +42,7 @@ def blocks_of(expr: Expr) -> tuple[Block, ...]:
             return (test, body)
         case Cond(_, then, orelse):
             return (then, orelse)
-        case Prim() | Index() | Accumulate() | Check():
+        case Prim() | Index() | Update() | Accumulate() | Check():
             return ()
         case _:
             assert_never(expr)
@@ -58,7 +59,7 @@ def binders_of(expr: Expr) -> tuple[Var, ...]:
             return carries
         case WithAcc(refs, _):
             return refs
-        case Prim() | Index() | Cond() | Accumulate() | Check():
+        case Prim() | Index() | Update() | Cond() | Accumulate() | Check():
             return ()
         case _:
             assert_never(expr)
@@ -71,6 +72,8 @@ def operands_of(expr: Expr) -> tuple[Atom, ...]:
             return args
         case Index(table, indices, _):
             return (table, *indices)
+        case Update(table, indices, value, _):
+            return (table, *indices, value)
         case Fold(_, _, _, inits, _) | While(_, inits, _, _):
             return inits
         case Cond(pred, _, _):
@@ -162,7 +165,11 @@ def can_fail(expr: Expr) -> bool:
     match expr:
         case Check():
             return True
-        case Index(_, _, Bounds.CHECKED) | Accumulate(_, _, _, Bounds.CHECKED):
+        case (
+            Index(_, _, Bounds.CHECKED)
+            | Update(_, _, _, Bounds.CHECKED)
+            | Accumulate(_, _, _, Bounds.CHECKED)
+        ):
             return True
         case _:
             return any(can_fail(b.expr) for block in blocks_of(expr) for b in block.bindings)
@@ -197,6 +204,8 @@ def rebuild(
             return Prim(op, atoms(args))
         case Index(table, indices, bounds):
             return Index(variable(table), atoms(indices), bounds)
+        case Update(table, indices, value, bounds):
+            return Update(variable(table), atoms(indices), atom(value), bounds)
         case For(binders, body):
             return For(tuple(map(binder, binders)), block(body))
         case Fold(index, reverse, carries, inits, body):

@@ -21,6 +21,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -71,6 +72,8 @@ def result_types(expr: Expr) -> tuple[Type, ...]:
             return (op.result_type(_results(args)),)
         case Index(table, indices, _):
             return (drop_axes(table.type, len(indices)),)
+        case Update(table, _, _, _):
+            return (table.type,)
         case For(binders, body):
             sets = tuple(map(set_of, binders))
             return tuple(tabulate(sets, t) for t in _results(body.results))

@@ -37,6 +37,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
     WithAcc,
@@ -178,7 +179,9 @@ class _Numbering(Renamer):
                 self.mapping[var] = other
                 self.of_var[var] = number
             return ()
-        if is_tested and isinstance(expr, Index | Accumulate) and expr.bounds is Bounds.CHECKED:
+        accesses = isinstance(expr, Index | Update | Accumulate) and expr.bounds is Bounds.CHECKED
+        if is_tested and accesses:
+            assert isinstance(expr, Index | Update | Accumulate)
             self.changed = True
             expr = replace(expr, bounds=Bounds.UNCHECKED)
         return (self.keep(Binding(binding.vars, expr, binding.src), found),)
@@ -212,6 +215,11 @@ class _Numbering(Renamer):
             case Index(table, indices, bounds):
                 value = self.intern("index", self.number(table), self.all(indices))
                 return _Summary([value], {}, self.bounds_tests(table.type, indices, bounds))
+            case Update(table, indices, value, bounds):
+                new = self.intern(
+                    "update", self.number(table), self.all(indices), self.number(value)
+                )
+                return _Summary([new], {}, self.bounds_tests(table.type, indices, bounds))
             case Accumulate(ref, indices, value, bounds):
                 write = self.intern("+=", self.all(indices), self.number(value))
                 assert isinstance(ref.type, Ref)

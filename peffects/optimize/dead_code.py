@@ -24,6 +24,7 @@ from peffects.ir.syntax import (
     Index,
     Prim,
     Program,
+    Update,
     Var,
     While,
     WithAcc,
@@ -81,7 +82,7 @@ class _Liveness:
         match expr:
             case Prim():
                 is_needed = wanted[0]
-            case Index(_, _, bounds):
+            case Index(_, _, bounds) | Update(_, _, _, bounds):
                 is_needed = wanted[0] or bounds is Bounds.CHECKED
             case Accumulate(ref, _, _, _):
                 is_needed = ref in self.live
@@ -137,7 +138,7 @@ class _Liveness:
                     *wanted[:count],
                     *finals,
                 ]
-            case Prim() | Index() | Accumulate() | Check():
+            case Prim() | Index() | Update() | Accumulate() | Check():
                 return expr, wanted
             case _:
                 assert_never(expr)

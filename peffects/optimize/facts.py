@@ -30,6 +30,7 @@ from peffects.ir.syntax import (
     Scalar,
     Table,
     Type,
+    Update,
     Var,
     While,
 )
@@ -96,6 +97,11 @@ class FactTable:
                 uses = _variables((ref, *indices, value))
                 checked, trusted = bounds is Bounds.CHECKED, bounds is Bounds.UNCHECKED
                 return Facts(uses, frozenset((ref,)), checked, trusted, total)
+            case Update(table, indices, value, bounds):
+                total = bounds is Bounds.PROVED and _fits(table.type, indices)
+                uses = _variables((table, *indices, value))
+                checked, trusted = bounds is Bounds.CHECKED, bounds is Bounds.UNCHECKED
+                return Facts(uses, _NONE, checked, trusted, total)
             case Check(ok, _, _, operands, _):
                 return Facts(_variables((ok, *operands)), _NONE, True, False, False)
             case _:

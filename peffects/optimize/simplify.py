@@ -28,6 +28,7 @@ from peffects.ir.syntax import (
     Program,
     Ref,
     Scalar,
+    Update,
     Var,
     While,
     WithAcc,
@@ -84,6 +85,10 @@ class _Simplifier(Renamer):
                 self.mapping[binding.vars[0]] = new
                 return None
             case Index() as access:
+                put = self.defs.get(access.table)
+                if isinstance(put, Update) and put.indices == access.indices:
+                    self.mapping[binding.vars[0]] = put.value
+                    return None
                 return self.index(binding, access)
             case Check(ok, _, _, _, _):
                 return None if isinstance(ok, Lit) and ok.value else binding

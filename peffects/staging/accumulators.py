@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,12 +44,32 @@ from peffects.staging.tables import (
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import Accumulator, here, staging
 
-__all__ = ["AccumulatorTracer", "UncheckedTracer", "as_table", "fit", "is_table"]
+__all__ = ["AccumulatorTracer", "Reference", "UncheckedTracer", "as_table", "fit", "is_table"]
 
 _OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "|="}
 
 
-class AccumulatorTracer(ArrayMethods):
+class Reference(ArrayMethods):
+    """What stands for the value that it holds when it is read."""
+
+    type: Scalar | Table | None
+    name: str
+
+    @property
+    def is_whole(self) -> bool:  # type: ignore[override]
+        """Whether it holds a table."""
+        return isinstance(self.type, Table)
+
+    @abstractmethod
+    def rename(self, name: str) -> None:
+        """Take the name of the local that holds it first."""
+
+    @abstractmethod
+    def read(self) -> ScalarTracer | TableTracer:
+        """The value."""
+
+
+class AccumulatorTracer(Reference):
     """A value that loops add to; its final value once it is read."""
 
     def __init__(self, held: Accumulator, name: str) -> None:
@@ -56,7 +77,7 @@ class AccumulatorTracer(ArrayMethods):
         self.scope = held.owner
         self.name = name
         assert isinstance(held.ref.type, Ref)
-        self.type = held.ref.type.value
+        self.type: Scalar | Table = held.ref.type.value
         self.monoid = held.ref.type.monoid
 
     def rename(self, name: str) -> None:
@@ -71,11 +92,6 @@ class AccumulatorTracer(ArrayMethods):
 
     def __repr__(self) -> str:
         return f"<accumulator {self.held.ref!r}>"
-
-    @property
-    def is_whole(self) -> bool:  # type: ignore[override]
-        """Whether it holds a table."""
-        return isinstance(self.type, Table)
 
     def read(self) -> ScalarTracer | TableTracer:
         """The final value."""
@@ -197,14 +213,14 @@ class UncheckedTracer(Tracer):
 
 def is_table(value: object) -> bool:
     """Whether `value` stands for a whole table."""
-    if isinstance(value, AccumulatorTracer):
-        return isinstance(value.type, Table)
+    if isinstance(value, Reference):
+        return value.is_whole
     return isinstance(value, TableTracer) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def as_table(value: object) -> TableTracer:
     """`value` as a table."""
-    if isinstance(value, AccumulatorTracer):
+    if isinstance(value, Reference):
         value = value.read()
     elif isinstance(value, np.ndarray):
         value = staging().inputs.capture(value)

@@ -60,7 +60,8 @@ class Branch:
         self.names = names
         self.src = here()
         self.pred = to_bool(condition)
-        self.start = take(names, frame)
+        self.cells = trace.open_cells()
+        self.start = take(names, frame) | {cell.name: cell.value for cell in self.cells}
         self.scopes: list[Scope] = []
         self.ends: list[Frame] = []
 
@@ -72,7 +73,10 @@ class Branch:
         scope = self.scopes[-1]
         if self.trace.scope is not scope or scope.parent is None:
             raise InternalError("a block is still open at the end of an `if`.")
-        self.ends.append({name: settle(v, scope) for name, v in take(self.names, frame).items()})
+        end = {name: settle(v, scope) for name, v in take(self.names, frame).items()}
+        for cell in self.cells:
+            end[cell.name], cell.value = cell.value, self.start[cell.name]
+        self.ends.append(end)
         self.trace.scope = scope.parent
 
     def then(self, frame: Frame) -> bool:
@@ -98,15 +102,18 @@ class Branch:
         """End the second side, emit the conditional, and give the locals after it."""
         self._end_side(frame)
         then, orelse = self.ends
-        plans = [self._plan(name, then, orelse) for name, _ in self.names]
-        joined = {
-            n: plan
-            for (n, _), plan in zip(self.names, plans, strict=True)
-            if isinstance(plan, Tree)
-        }
+        names = [*(name for name, _ in self.names), *(cell.name for cell in self.cells)]
+        plans = [self._plan(name, then, orelse) for name in names]
+        pairs = zip(names, plans, strict=True)
+        joined = {name: plan for name, plan in pairs if isinstance(plan, Tree)}
         values = [[end[name] for name in joined] for end in self.ends]
-        results = iter(emit_cond(self, list(joined.values()), values, list(joined)))
-        return tuple(next(results) if isinstance(plan, Tree) else plan for plan in plans)
+        labels = {cell.name: cell.label for cell in self.cells}
+        hints = [labels.get(name, name) for name in joined]
+        results = iter(emit_cond(self, list(joined.values()), values, hints))
+        merged = [next(results) if isinstance(plan, Tree) else plan for plan in plans]
+        for cell, value in zip(self.cells, merged[len(self.names) :], strict=True):
+            cell.value = value
+        return tuple(merged[: len(self.names)])
 
     def _plan(self, name: str, then: Frame, orelse: Frame) -> Tree | object:
         """How the two values of a local become one; a Tree means: by the conditional."""

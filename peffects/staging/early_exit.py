@@ -6,6 +6,8 @@ the loop that is emitted counts by itself: what the index proved is then known b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from peffects.ir import primitives as op
 from peffects.ir.builder import Builder, int_lit
 from peffects.ir.rename import substitute
@@ -20,6 +22,7 @@ from peffects.ir.syntax import (
     Fold,
     Index,
     Prim,
+    Update,
     Var,
     While,
 )
@@ -83,7 +86,7 @@ def _trusting(expr: Expr, index: Var) -> Expr:
     match expr:
         case Index(table, indices, Bounds.PROVED) if index in indices:
             return Index(table, indices, Bounds.UNCHECKED)
-        case Accumulate(ref, indices, value, Bounds.PROVED) if index in indices:
-            return Accumulate(ref, indices, value, Bounds.UNCHECKED)
+        case Accumulate(_, indices, _, Bounds.PROVED) | Update(_, indices, _, Bounds.PROVED):
+            return replace(expr, bounds=Bounds.UNCHECKED) if index in indices else expr
         case _:
             return expr

@@ -22,6 +22,7 @@ from peffects.staging.iteration import FoldLoop
 from peffects.staging.loops import (
     accumulated_type,
     bind_index,
+    check_function,
     check_known,
     check_rows,
     open_sets,
@@ -37,7 +38,7 @@ from peffects.staging.trace import Kind, Trace, here, staging
 from peffects.staging.trees import LEAF, TreeDef, flatten, map_leaves, tabulated, unflatten
 from peffects.staging.values import Missing
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "fold", "scan"]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "fold", "reduce", "scan"]
 
 Function = Callable[..., object]
 
@@ -184,6 +185,32 @@ def scan(
     check_flag("scan", reverse)
     rounds = _Rounds(staging(), "scan", rows.reversed() if reverse else rows, "i", init)
     return rounds.run(lambda carry, x: _pair(call(carry, x)))
+
+
+@loop_operation
+def reduce(function: object, combine: object, empty: Any, *, over: object = None) -> Any:
+    """`combine` of all `function(i)` in index order: `combine(...combine(empty, f(0))..., f(n))`.
+
+    Values are numbers, rows, or trees of them, of one structure, which `empty` has too; it is the
+    result if there are no indices.  `function` may be a table.  The loop is sequential; `sum`,
+    `max` and their kin are parallel.
+    """
+    if is_table(function):
+        whole = as_table(function)
+        sets = [
+            (index_set, "i") for index_set in (whole.index_sets if over is None else as_sets(over))
+        ]
+
+        def call(*i: object) -> object:
+            return whole[i]
+
+    else:
+        sets = _named_sets("reduce", function, over, 0)
+        call = staging().inputs.resolve(function)  # type: ignore[arg-type]  # it is callable
+    check_function("reduce", combine)
+    join = staging().inputs.resolve(combine)  # type: ignore[arg-type]  # tested: it is callable
+    carry, _ = _over_sets("reduce", lambda c, *i: (join(c, call(*i)), ()), empty, sets, False)
+    return carry
 
 
 def _pair(result: object) -> tuple[object, object]:

@@ -29,7 +29,7 @@ from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
 from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
-from peffects.staging.accumulators import AccumulatorTracer
+from peffects.staging.accumulators import Reference
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED, check_no_effect
 from peffects.staging.captures import StepKind
@@ -168,7 +168,7 @@ class Hooks(Writes, SpecialMethods):
 
     def named(self, name: str, value: T) -> T:
         """A value that is about to be assigned to the local `name`."""
-        if isinstance(value, AccumulatorTracer | RecordAccumulator | ScalarTracer | TableTracer):
+        if isinstance(value, Reference | RecordAccumulator | ScalarTracer | TableTracer):
             value.rename(name)
         return value
 

@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from peffects.errors import DataRaceError, InternalError, MergeError, UnsupportedSyntaxError
+from peffects.errors import (
+    DataRaceError,
+    InternalError,
+    MergeError,
+    SideEffectError,
+    UnsupportedSyntaxError,
+)
 from peffects.ir.rename import substitute
 from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
 from peffects.parallel.dependent import Pairs, Range
@@ -186,6 +192,10 @@ class _Carried:
         self.ends: Frame | None = None
         for name, _ in names:
             self._plan(name)
+        self.cells = trace.open_cells()
+        for cell in self.cells:
+            self.start[cell.name] = cell.value
+            self._plan(cell.name)
 
     def _plan(self, name: str) -> None:
         """Carry the local `name` if it has a value that a loop can carry."""
@@ -199,14 +209,23 @@ class _Carried:
         else:
             self.trees[name] = tree
 
+    def labels(self) -> list[str]:
+        """The names of what is carried, as users know them."""
+        states = {cell.name: cell.label for cell in self.cells}
+        return [states.get(name, name) for name in self.trees]
+
     def bind_carries(self, scope: Scope) -> None:
         """Fresh variables for what is carried, as the locals at the start of the body."""
-        self.carries = [Var(name, t) for name, tree in self.trees.items() for t in types_of(tree)]
-        values = distribute(list(self.trees.values()), self.carries, list(self.trees))
+        labels = self.labels()
+        pairs = zip(labels, self.trees.values(), strict=True)
+        self.carries = [Var(label, t) for label, tree in pairs for t in types_of(tree)]
+        values = distribute(list(self.trees.values()), self.carries, labels)
         self.entry = dict(zip(self.trees, values, strict=True))
 
     def enter(self) -> tuple[object, ...]:
-        """The locals at the start of the body."""
+        """The locals at the start of the body; states have the values of the round, too."""
+        for cell in self.cells:
+            cell.value = self.entry[cell.name]
         return tuple(
             self.entry[name] if name in self.entry else Missing(name, self.hidden[name], self.src)
             for name, _ in self.names
@@ -252,10 +271,11 @@ class _Carried:
         return [a for name, tree in self.trees.items() for a in atoms_of(self.start[name], tree)]
 
     def settle(self, frame: Frame, scope: Scope) -> Frame:
-        """The locals at the end of a round."""
+        """The locals and states at the end of a round."""
         if self.trace.scope is not scope:
             raise InternalError("a block is still open at the end of a loop body.")
-        return {name: settle(v, scope) for name, v in take(self.names, frame).items()}
+        ends = {name: settle(v, scope) for name, v in take(self.names, frame).items()}
+        return ends | {cell.name: cell.value for cell in self.cells}
 
     def round_ends(self) -> Frame:
         """The locals at the end of the round that was staged last."""
@@ -271,7 +291,7 @@ class _Carried:
 
     def finish(self, variables: dict[Var, Atom], invariant: dict[Var, Atom]) -> None:
         """The locals after the loop: `variables` has the last value of each carry."""
-        values = distribute(list(self.trees.values()), list(variables.values()), list(self.trees))
+        values = distribute(list(self.trees.values()), list(variables.values()), self.labels())
         self.results = dict(zip(self.trees, values, strict=True))
         place = 0
         for name, tree in self.trees.items():
@@ -279,6 +299,8 @@ class _Carried:
             place += len(own)
             if self.start[name] is not UNSET and all(carry in invariant for carry in own):
                 self.results[name] = self.start[name]
+        for cell in self.cells:
+            cell.value = self.results[cell.name]
 
     def value_after(self, name: str) -> object:
         """The value of a local after the loop."""
@@ -420,6 +442,12 @@ class WhileLoop(_Carried):
         trace = self.trace
         scope = trace.open(Kind.WHILE)
         self.test = trace.close(scope, (to_bool(condition()),))
+        if any(cell.value is not self.entry[cell.name] for cell in self.cells):
+            raise SideEffectError(
+                "the condition of a `while` sets a state.",
+                at=self.src,
+                fix="Set it in the body: `while True: ...` with a `break`.",
+            )
         self.body_scope = trace.open(Kind.WHILE)
 
     def enter(self) -> tuple[object, ...]:

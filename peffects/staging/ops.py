@@ -53,6 +53,7 @@ from peffects.staging.scalars import (
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import current, here, staging
 from peffects.staging.trees import map_leaves
+from peffects.staging.user_monoids import user_accumulator
 
 __all__ = [
     "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp",
@@ -350,11 +351,16 @@ _MONOIDS = {"add": Monoid.ADD, "mul": Monoid.MUL, "min": Monoid.MIN, "max": Mono
 _MONOIDS |= {"and": Monoid.AND, "or": Monoid.OR}
 
 
-def accumulator(*over: object, dtype: object = float, op: str = "add") -> Any:
+def accumulator(
+    *over: object, dtype: object = float, op: str | Callable[..., Any] = "add", empty: Any = None
+) -> Any:
     """An accumulator with one element for each index of `over`; without `over` a single number.
 
     Loops change it with `h[i] += v` (or `*=`, `&=`, `|=`, `h.combine(i, v)`, as `op` says) and it
-    is its final value once it is read.  `op`: add, mul, min, max, and, or.
+    is its final value once it is read.  `op`: add, mul, min, max, and, or; or a function of two
+    elements, with `empty`, the value or tree of numbers that each element starts from.  Such
+    accumulators are written with `h.combine(i, v)`, and combine in index order: the loops that
+    write to them run a second time for that, in one thread.
     """
     if current() is None:
         raise ControlFlowError(
@@ -362,6 +368,9 @@ def accumulator(*over: object, dtype: object = float, op: str = "add") -> Any:
             at=here(),
             fix="Put it into a function decorated with `@pe.kernel`.",
         )
+    if callable(op):
+        axes = tuple(FinSet(index_set.atom, index_set.label) for index_set in as_sets(over))
+        return user_accumulator(axes, op, empty)
     elem, monoid = scalar_of(dtype) if isinstance(dtype, type) else None, _MONOIDS.get(op)
     spec = record_spec(dtype) if elem is None else None
     if spec is not None and monoid is not None:

@@ -32,6 +32,7 @@ from peffects.staging.sizes import Sizes
 __all__ = [
     "Accumulator",
     "Arrays",
+    "Cell",
     "Complexes",
     "Effects",
     "Inputs",
@@ -65,6 +66,7 @@ class Scope:
         self.src = src
         self.builder = Builder(src)
         self.accumulators: list[Accumulator] = []
+        self.cells: list[Cell] = []
         self.nonnegative: set[Atom] = set()
         self.indices: list[Var] = []
 
@@ -89,6 +91,8 @@ class Accumulator:
     src: SrcInfo
     final: Var | None = None
     read_at: SrcInfo = UNKNOWN
+    finish: Callable[[Callable[[], Var]], None] | None = None
+    """What is done in place of closing its region; it is given how to do that."""
 
     def __post_init__(self) -> None:
         self.written_in: set[object] = set()
@@ -128,6 +132,20 @@ class Complexes(Protocol):
 
     def truth(self, value: object) -> Atom:
         """Whether a number is not zero."""
+
+
+@dataclass(eq=False)
+class Cell:
+    """What holds the value that a state has now; `tree` has its types, which stay."""
+
+    value: object
+    tree: object
+    label: str
+
+    @property
+    def name(self) -> str:
+        """Its name among locals: none of Python's has a space."""
+        return f"state {id(self)}"
 
 
 class Inputs(Protocol):
@@ -268,6 +286,15 @@ class Trace:
         """Whether the size was computed in `scope` or around it: a loop there can use it."""
         return self.size_homes.get(size, self.root).encloses(scope)
 
+    def open_cells(self) -> list[Cell]:
+        """The states that the innermost block may set: those outside a parallel loop it may not."""
+        found: list[Cell] = []
+        for scope in self.scope.up():
+            found += scope.cells
+            if scope.kind is Kind.PARALLEL:
+                break
+        return found
+
     # --- emission --------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -354,12 +381,19 @@ class Trace:
         raise InternalError("an accumulator is used outside its block")
 
     def _close_region(self, accumulator: Accumulator) -> None:
+        if accumulator.finish is not None:
+            accumulator.finish(lambda: self._enclose(accumulator))
+        else:
+            self._enclose(accumulator)
+
+    def _enclose(self, accumulator: Accumulator) -> Var:
         ref = accumulator.ref
         assert isinstance(ref.type, Ref)
         accumulator.final = Var(ref.name, value_of(ref))
         bindings = accumulator.owner.builder.bindings
         src, resolve = accumulator.src, self.sizes.representative
         bindings[:] = enclose(bindings, ref, accumulator.final, src, resolve)
+        return accumulator.final
 
     # --- objects that Python code makes ----------------------------------------------------------
 

@@ -18,7 +18,7 @@ from peffects.errors import MergeError
 from peffects.ir.builder import zeros
 from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
-from peffects.staging.accumulators import AccumulatorTracer, fit
+from peffects.staging.accumulators import Reference, fit
 from peffects.staging.arithmetic import Operand
 from peffects.staging.constants import ConstantTracer, is_constant, number_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer
@@ -123,10 +123,13 @@ def leaf_type(value: object) -> LeafType | None:
             return LeafType(value.type, value.weak)
         case IndexTracer() | IndexSetTracer():
             return LeafType(I64, True)
-        case TableTracer() | AccumulatorTracer():
+        case TableTracer():
             return LeafType(value.type, False)
         case ConstantTracer():
             return _CONSTANT
+        case Reference():
+            weak = getattr(value, "weak", False)
+            return None if value.type is None else LeafType(value.type, weak)
         case _:
             known = number_type(value)
             return None if known is None else LeafType(*known)
@@ -168,7 +171,7 @@ def tree_of(value: object) -> Tree | str:
     leaves, structure = flatten(value)
     types: list[LeafType | Fixed] = []
     for leaf in leaves:
-        known = None if isinstance(leaf, AccumulatorTracer) else leaf_type(leaf)
+        known = None if isinstance(leaf, Reference) else leaf_type(leaf)
         types.append(known if known is not None else _fixed(leaf))
     return Tree(structure, tuple(types))
 
@@ -219,10 +222,10 @@ def describe(value: object) -> str:
 
 
 def settle(value: object, scope: Scope) -> object:
-    """`value` with the accumulators that `scope` made read: they end with it."""
+    """`value` with the accumulators and states that `scope` made read: they end with it."""
     leaves, tree = flatten(value)
     done = [
-        leaf.read() if isinstance(leaf, AccumulatorTracer) and leaf.scope is scope else leaf
+        leaf.read() if isinstance(leaf, Reference) and leaf.scope is scope else leaf
         for leaf in leaves
     ]
     changed = any(new is not old for new, old in zip(done, leaves, strict=True))

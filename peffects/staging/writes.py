@@ -20,6 +20,7 @@ from peffects.staging.callees import CHANGE_FIX
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.records import RecordAccumulator
 from peffects.staging.scalars import is_symbolic
+from peffects.staging.states import StateTracer
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import Trace, current, here
 
@@ -134,7 +135,7 @@ class Writes(ABC):
     def augmented_attribute(self, symbol: str, owner: object, name: str, value: object) -> None:
         """`owner.name += value`."""
         target = getattr(owner, name)
-        if isinstance(target, AccumulatorTracer | RecordAccumulator):
+        if isinstance(target, AccumulatorTracer | RecordAccumulator | StateTracer):
             _AUGMENT[symbol][1](target, value)
         else:
             self.set_attribute(owner, name, self.augmented(symbol, target, value))
@@ -147,13 +148,17 @@ class Writes(ABC):
             items = tuple(k for key in keys for k in (key if isinstance(key, tuple) else (key,)))
             owner.update(symbol, items, value)
             return
+        if isinstance(owner, StateTracer):
+            items = tuple(k for key in keys for k in (key if isinstance(key, tuple) else (key,)))
+            owner.update_item(_AUGMENT[symbol][1], items, value)
+            return
         for key in keys[:-1]:
             owner = self.item(owner, key)
         last = keys[-1]
         if is_symbolic(owner):
             owner[last] = value  # type: ignore[index]  # raises: a table is no accumulator
         held = owner[last]  # type: ignore[index]
-        if isinstance(held, AccumulatorTracer | RecordAccumulator):
+        if isinstance(held, AccumulatorTracer | RecordAccumulator | StateTracer):
             _AUGMENT[symbol][1](held, value)
         else:
             self.set_item(owner, last, self.augmented(symbol, held, value))

@@ -22,7 +22,7 @@ from peffects.staging.loops import parameter_names
 from peffects.staging.trace import here
 from peffects.staging.trees import TreeDef, flatten, unflatten
 from peffects.stepping.places import packed_rows
-from peffects.stepping.values import Accumulator, Index, PastEnd, Set
+from peffects.stepping.values import Accumulator, Index, PastEnd, Set, State, copied
 
 __all__ = ["Rows", "as_sets", "domain_of", "iterate", "parts_of", "positions"]
 
@@ -53,7 +53,7 @@ def _one(over: object) -> tuple[Set, ...]:
     """The index set of a size or of a table's first axis."""
     if isinstance(over, Set):
         return (over,)
-    if isinstance(over, np.ndarray | Accumulator) and over.shape:
+    if isinstance(over, np.ndarray | Accumulator | State) and over.shape:
         return (Set(over.shape[0], "axis 0 of a table"),)
     size = over.given if isinstance(over, Fin) else over
     if isinstance(size, Set):
@@ -154,7 +154,7 @@ class Rows:
                 fix="Give tuples, dicts or dataclasses of one kind in all iterations.",
             )
         for column, leaf in zip(self.columns, leaves, strict=True):
-            column.append(leaf.value() if isinstance(leaf, Accumulator) else leaf)
+            column.append(copied(leaf) if isinstance(leaf, Accumulator | State) else leaf)
         self.count += 1
 
     def map(self, combine: Callable[[NDArray[Any]], Any]) -> Any:

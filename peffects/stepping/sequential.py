@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import KernelTypeError, UnknownIndexSetError
-from peffects.staging import folds
+from peffects.staging import folds, lists, states
 from peffects.staging.loops import parameter_names
 from peffects.staging.trace import here
 from peffects.staging.trees import flatten, map_leaves
 from peffects.stepping.loops import Rows, as_sets, iterate, positions
-from peffects.stepping.values import Accumulator, Index, Set, as_computed
+from peffects.stepping.values import Accumulator, Index, Set, State, as_computed, copied
 
-__all__ = ["sequential_operations"]
+__all__ = ["Combined", "sequential_operations"]
 
 Function = Callable[..., Any]
 
@@ -41,9 +41,57 @@ class Session(Protocol):
 def sequential_operations(session: Session) -> dict[object, Function]:
     """What is called in place of the sequential loop operations."""
     loops = _Loops(session)
-    found: dict[object, Function] = {folds.fold: loops.fold, folds.scan: loops.scan}
+    found: dict[object, Function] = {
+        folds.fold: loops.fold, folds.scan: loops.scan, folds.reduce: loops.reduce,
+        states.state: State, lists.list_accumulator: Appended, lists.filter: loops.filter,
+        lists.arg_filter: loops.arg_filter,
+    }  # fmt: skip
     found.update({name: loops.running(name, f) for name, f in _RUNNING.items()})
     return found
+
+
+class Appended(State):
+    """What `pe.list_accumulator` makes."""
+
+    def __init__(self, *, dtype: Any = float) -> None:
+        self.name = "the list"
+        self.rows = Rows()
+        self.dtype = dtype
+
+    @property
+    def held(self) -> Any:
+        """The table of all elements so far."""
+        if not self.rows.count:
+            return np.zeros(0, self.dtype)
+        return self.rows.map(lambda column: column)
+
+    def append(self, value: Any) -> None:
+        """Add an element at the end."""
+        self.rows.add(map_leaves(copied, value))
+
+
+class Combined(State):
+    """What `pe.accumulator` makes with a function as `op`."""
+
+    def __init__(self, shape: tuple[int, ...], combine: Function, empty: Any) -> None:
+        self.name = "the accumulator"
+        self.function = combine
+        self.held = map_leaves(lambda leaf: np.full(shape, leaf) if shape else leaf, empty)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+        return np.shape(flatten(self.held)[0][0])  # type: ignore[call-overload,no-any-return]
+
+    def combine(self, key: Any, value: Any) -> None:
+        """Combine the element at `key` with `value`."""
+        if key == ():
+            self.held = self.function(self.held, value)
+            return
+        old = map_leaves(lambda table: np.asarray(table)[key], self.held)
+        tables, new = flatten(self.held)[0], flatten(self.function(old, value))[0]
+        for table, leaf in zip(tables, new, strict=True):
+            np.asarray(table)[key] = leaf
 
 
 class _Loops:
@@ -126,6 +174,38 @@ class _Loops:
 
         rows = self.rounds("scan", body, sets, reverse)
         return carry, _tables(rows, sets, reverse)
+
+    def reduce(self, function: Any, combine: Function, empty: Any, *, over: Any = None) -> Any:
+        """`pe.reduce`."""
+        join, value = self.session.callee(combine), empty
+        if isinstance(function, np.ndarray | Accumulator | State):
+            table = np.asarray(function)
+            for element in table.reshape(-1):
+                value = join(value, element)
+            return value
+        call = self.session.callee(function)
+        return self.fold(lambda c, *i: join(c, call(*i)), empty, over=self.sets(function, over, 0))
+
+    def filter(self, predicate: Function, xs: Any) -> Any:
+        """`pe.filter`."""
+        return self.kept("filter", predicate, xs, lambda row, i: row)
+
+    def arg_filter(self, predicate: Function, xs: Any) -> Any:
+        """`pe.arg_filter`."""
+        return self.kept("arg_filter", predicate, xs, lambda row, i: i)
+
+    def kept(self, operation: str, predicate: Function, xs: Any, what: Function) -> Any:
+        """The list of what belongs to the rows for which `predicate` holds."""
+        holds, found = self.session.callee(predicate), Appended(dtype=int)
+
+        def body(index: Index) -> tuple[()]:
+            row = self.row(xs, index)
+            if holds(row):
+                found.append(what(row, index))
+            return ()
+
+        self.rounds(operation, body, (Set(_length(xs), "`xs`"),), False)
+        return found.held
 
     def row(self, xs: Any, index: Index) -> Any:
         if isinstance(xs, range):

@@ -46,8 +46,18 @@ from peffects.stepping.places import (
     structure_of,
 )
 from peffects.stepping.rewrite import for_debugging
-from peffects.stepping.sequential import sequential_operations
-from peffects.stepping.values import Accumulator, Index, Int, PastEnd, Row, Set, as_computed
+from peffects.stepping.sequential import Combined, sequential_operations
+from peffects.stepping.values import (
+    Accumulator,
+    Index,
+    Int,
+    PastEnd,
+    Row,
+    Set,
+    State,
+    as_computed,
+    copied,
+)
 
 __all__ = ["debug"]
 
@@ -59,6 +69,7 @@ _AUGMENT: dict[str, Function] = {
     "@=": operator.imatmul, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
     "<<=": operator.ilshift, ">>=": operator.irshift,
 }  # fmt: skip
+_METHODS = ("append", "get", "set")
 _DIVIDE: dict[str, Function] = {
     "/": operator.truediv, "//": operator.floordiv, "%": operator.mod
 }  # fmt: skip
@@ -95,6 +106,8 @@ def _result(leaf: Any) -> Any:
     if isinstance(leaf, Accumulator):
         leaf, pairs = leaf.value(), leaf.pairs
         return leaf if pairs is None else Packed(pairs, leaf)
+    if isinstance(leaf, State):
+        return map_leaves(_result, leaf.held)
     if isinstance(leaf, np.ndarray):
         return np.array(leaf)
     return int(leaf) if isinstance(leaf, Int) else leaf
@@ -129,7 +142,8 @@ class _Session:
         self.indices: list[tuple[str, tuple[Index, ...]]] = []
         self.operations: dict[object, Function] = {
             ops.table: self.table, ops.each: self.each, ops.par: lambda *over: Par(over),
-            ops.accumulator: _accumulator, ops.mean: self.mean, ops.logsumexp: self.logsumexp,
+            ops.accumulator: functools.partial(_accumulator, self), ops.mean: self.mean,
+            ops.logsumexp: self.logsumexp,
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
             checks.check: self.check,
@@ -176,7 +190,9 @@ class _Session:
         """`owner.shape` and the like; arrays of kernels have index sets, too."""
         if isinstance(owner, Accumulator) and name == "combine":
             return lambda key, value: self._combine(owner, key, value)
-        if not isinstance(owner, np.ndarray | Accumulator):
+        if isinstance(owner, Combined) and name == "combine":
+            return lambda key, value: owner.combine(self._place(owner, owner.shape, key), value)
+        if not isinstance(owner, np.ndarray | Accumulator | State) or name in _METHODS:
             return getattr(owner, name)
         if name == "shape":
             return tuple(map(Int, owner.shape))
@@ -189,6 +205,8 @@ class _Session:
         table = owner.array if isinstance(owner, Accumulator) else owner
         if isinstance(owner, Packed):
             return packed_element(owner, key)
+        if isinstance(owner, State):  # a row that was read stays as it is
+            return copied(owner.held[self._place(owner, owner.shape, key)])
         if not isinstance(table, np.ndarray):
             return owner[key]
         value = table[self._place(owner, table.shape, key)]
@@ -200,7 +218,10 @@ class _Session:
         """`owner[key] = value`: refused for tables, as in a kernel."""
         if isinstance(owner, np.ndarray | Accumulator):
             refuse_write(_name_of(owner))
-        owner[key] = value
+        if isinstance(owner, State):
+            owner.held[self._place(owner, owner.shape, key)] = np.asarray(value)
+        else:
+            owner[key] = value
 
     def augmented_item(self, symbol: str, owner: Any, key: Any, value: Any) -> None:
         """`owner[key] += value`."""
@@ -209,11 +230,16 @@ class _Session:
             self._combine(owner, key, value)
         elif isinstance(owner, np.ndarray):
             refuse_write(_name_of(owner))
+        elif isinstance(owner, State):
+            self.set_item(owner, key, self._augment(symbol, self.item(owner, key), value))
         else:
             owner[key] = self._augment(symbol, owner[key], value)
 
     def augmented(self, symbol: str, value: Any, other: Any) -> Any:
         """`value += other`."""
+        if isinstance(value, State):
+            value.set(self._augment(symbol, value.get(), other))
+            return value
         if not isinstance(value, Accumulator):
             return self._augment(symbol, value, other)
         self._check_operator(value, symbol)
@@ -227,7 +253,7 @@ class _Session:
 
     def named(self, name: str, value: Any) -> Any:
         """`name = value`."""
-        if isinstance(value, Accumulator):
+        if isinstance(value, Accumulator | State):
             value.name = f"`{name}`"
         elif self.nan and _holds_nan(value):
             self._found_nan(f"`{name}`")
@@ -383,6 +409,8 @@ class _Session:
             function = function.array
         if isinstance(function, Packed):
             function = function.packed
+        if isinstance(function, Accumulator | State):
+            function = np.asarray(function)
         if not isinstance(function, np.ndarray):
             return self._rows(operation, function, over)[0]
         rows = Rows()
@@ -437,8 +465,13 @@ def _holds_nan(value: object) -> bool:
     )
 
 
-def _accumulator(*over: object, dtype: object = float, op: str = "add") -> Accumulator:
+def _accumulator(
+    session: _Session, *over: object, dtype: object = float, op: Any = "add", empty: Any = None
+) -> Accumulator | Combined:
     """`pe.accumulator`."""
+    if callable(op):
+        shape = tuple(s.size or 0 for s in as_sets(over))
+        return Combined(shape, session.callee(op), empty)
     elem, monoid = scalar_of(dtype), _MONOIDS.get(op)
     if elem is None or monoid is None or (monoid in (Monoid.AND, Monoid.OR)) != (elem == BOOL):
         raise KernelTypeError(

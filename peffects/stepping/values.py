@@ -22,8 +22,19 @@ from peffects.parallel.index_set import Fin, Idx, IndexSet
 from peffects.parallel.structures import as_index_set
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
+from peffects.staging.trees import map_leaves
 
-__all__ = ["Accumulator", "Index", "Int", "PastEnd", "Row", "Set", "as_computed"]
+__all__ = [
+    "Accumulator",
+    "Index",
+    "Int",
+    "PastEnd",
+    "Row",
+    "Set",
+    "State",
+    "as_computed",
+    "copied",
+]
 
 Array = NDArray[np.generic]
 
@@ -177,3 +188,52 @@ class Accumulator(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         refuse_write(self.name)
+
+
+def copied(leaf: Any) -> Any:
+    """The value of a leaf, which nobody else changes."""
+    if isinstance(leaf, Accumulator):
+        return leaf.value()
+    if isinstance(leaf, State):
+        return leaf.get()
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+class State(NDArrayOperatorsMixin):
+    """What `pe.state` makes: a value that is replaced, or a table that is changed in place."""
+
+    def __init__(self, value: Any) -> None:
+        self.name = "the state"
+        self.held: Any = None
+        self.set(value)
+
+    def get(self) -> Any:
+        """The value now; what is set later does not change it."""
+        return map_leaves(copied, self.held)
+
+    def set(self, value: Any) -> None:
+        """Replace the value."""
+        self.held = map_leaves(copied, value.held if isinstance(value, State) else value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return copied(self.held[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.held[key] = value
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The value now."""
+        return np.array(self.held, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Arithmetic on the value now."""
+        values = [x.held if isinstance(x, State) else x for x in inputs]
+        return getattr(ufunc, method)(*values, **kwargs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+        return np.shape(self.held)
