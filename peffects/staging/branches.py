@@ -60,8 +60,8 @@ class Branch:
         self.names = names
         self.src = here()
         self.pred = to_bool(condition)
-        self.cells = trace.open_cells()
-        self.start = take(names, frame) | {cell.name: cell.value for cell in self.cells}
+        self.states = trace.open_cells()
+        self.start = take(names, frame) | {cell.name: cell.value for cell in self.states}
         self.scopes: list[Scope] = []
         self.ends: list[Frame] = []
 
@@ -74,7 +74,7 @@ class Branch:
         if self.trace.scope is not scope or scope.parent is None:
             raise InternalError("a block is still open at the end of an `if`.")
         end = {name: settle(v, scope) for name, v in take(self.names, frame).items()}
-        for cell in self.cells:
+        for cell in self.states:
             end[cell.name], cell.value = cell.value, self.start[cell.name]
         self.ends.append(end)
         self.trace.scope = scope.parent
@@ -102,16 +102,16 @@ class Branch:
         """End the second side, emit the conditional, and give the locals after it."""
         self._end_side(frame)
         then, orelse = self.ends
-        names = [*(name for name, _ in self.names), *(cell.name for cell in self.cells)]
+        names = [*(name for name, _ in self.names), *(cell.name for cell in self.states)]
         plans = [self._plan(name, then, orelse) for name in names]
         pairs = zip(names, plans, strict=True)
         joined = {name: plan for name, plan in pairs if isinstance(plan, Tree)}
         values = [[end[name] for name in joined] for end in self.ends]
-        labels = {cell.name: cell.label for cell in self.cells}
+        labels = {cell.name: cell.label for cell in self.states}
         hints = [labels.get(name, name) for name in joined]
         results = iter(emit_cond(self, list(joined.values()), values, hints))
         merged = [next(results) if isinstance(plan, Tree) else plan for plan in plans]
-        for cell, value in zip(self.cells, merged[len(self.names) :], strict=True):
+        for cell, value in zip(self.states, merged[len(self.names) :], strict=True):
             cell.value = value
         return tuple(merged[: len(self.names)])
 

@@ -192,8 +192,8 @@ class _Carried:
         self.ends: Frame | None = None
         for name, _ in names:
             self._plan(name)
-        self.cells = trace.open_cells()
-        for cell in self.cells:
+        self.states = trace.open_cells()
+        for cell in self.states:
             self.start[cell.name] = cell.value
             self._plan(cell.name)
 
@@ -211,7 +211,7 @@ class _Carried:
 
     def labels(self) -> list[str]:
         """The names of what is carried, as users know them."""
-        states = {cell.name: cell.label for cell in self.cells}
+        states = {cell.name: cell.label for cell in self.states}
         return [states.get(name, name) for name in self.trees]
 
     def bind_carries(self, scope: Scope) -> None:
@@ -224,7 +224,7 @@ class _Carried:
 
     def enter(self) -> tuple[object, ...]:
         """The locals at the start of the body; states have the values of the round, too."""
-        for cell in self.cells:
+        for cell in self.states:
             cell.value = self.entry[cell.name]
         return tuple(
             self.entry[name] if name in self.entry else Missing(name, self.hidden[name], self.src)
@@ -275,7 +275,7 @@ class _Carried:
         if self.trace.scope is not scope:
             raise InternalError("a block is still open at the end of a loop body.")
         ends = {name: settle(v, scope) for name, v in take(self.names, frame).items()}
-        return ends | {cell.name: cell.value for cell in self.cells}
+        return ends | {cell.name: cell.value for cell in self.states}
 
     def round_ends(self) -> Frame:
         """The locals at the end of the round that was staged last."""
@@ -299,7 +299,7 @@ class _Carried:
             place += len(own)
             if self.start[name] is not UNSET and all(carry in invariant for carry in own):
                 self.results[name] = self.start[name]
-        for cell in self.cells:
+        for cell in self.states:
             cell.value = self.results[cell.name]
 
     def value_after(self, name: str) -> object:
@@ -442,7 +442,7 @@ class WhileLoop(_Carried):
         trace = self.trace
         scope = trace.open(Kind.WHILE)
         self.test = trace.close(scope, (to_bool(condition()),))
-        if any(cell.value is not self.entry[cell.name] for cell in self.cells):
+        if any(cell.value is not self.entry[cell.name] for cell in self.states):
             raise SideEffectError(
                 "the condition of a `while` sets a state.",
                 at=self.src,
