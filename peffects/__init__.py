@@ -12,7 +12,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from peffects import random
+    from peffects import linalg, random
     from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
     from peffects.ad.check_grads import check_grads
     from peffects.awaiting import Async, await_
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         reduce,
         scan,
     )
+    from peffects.staging.lazy import view
     from peffects.staging.lists import (
         arg_filter,
         filter,
@@ -270,6 +271,7 @@ __all__ = [
     "lcm",
     "ldexp",
     "lgamma",
+    "linalg",
     "linearize",
     "list_accumulator",
     "log",
@@ -331,6 +333,7 @@ __all__ = [
     "unchecked",
     "unpickled",
     "value_and_grad",
+    "view",
     "vjp",
     "where",
 ]
@@ -436,6 +439,7 @@ _HOMES = {
         "scan",
     ),
     "staging.checks": ("check",),
+    "staging.lazy": ("view",),
     "staging.lists": (
         "arg_filter",
         "filter",
@@ -535,7 +539,7 @@ _HOMES = {
 }
 
 
-_MODULES = ("random",)
+_MODULES = ("linalg", "random")
 
 
 def __getattr__(name: str) -> object:

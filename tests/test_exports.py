@@ -25,6 +25,7 @@ PUBLIC_PATHS = tuple(
         "peffects.ad",
         "peffects.applicative",
         "peffects.handlers",
+        "peffects.linalg",
         "peffects.mypy_plugin",
         "peffects.parallel",
         "peffects.random",

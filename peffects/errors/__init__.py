@@ -67,6 +67,7 @@ from peffects.errors.running import (
     LaunchTimeoutError,
     NotANumberError,
     OutArgumentError,
+    SingularMatrixError,
     ValueRangeError,
 )
 
@@ -114,6 +115,7 @@ __all__ = [
     "ResumptionExpired",
     "ScanDependenceError",
     "SideEffectError",
+    "SingularMatrixError",
     "TraverseError",
     "UnboundedTableError",
     "UnhandledEffectError",

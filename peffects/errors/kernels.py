@@ -81,11 +81,11 @@ class KernelTypeError(PeffectsError, TypeError):
 
     Wrong:
 
-        a[i] + b                       # b is a whole table
+        1.0 if x > 0.0 else 2.0        # x is a whole table
         counts[b] += 0.5               # counts holds integers
         a[i, j]                        # a has one axis
 
-    Right: pointful code, whose values are numbers: `b[i]`; an accumulator of `dtype=float`.
+    Right: what is a number: `x[i]`, `x.all()`; an accumulator of `dtype=float`.
     """
 
     code = "PE205"

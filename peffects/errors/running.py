@@ -5,6 +5,8 @@ The page of each, which `python -m peffects explain CODE` prints, is in `docs/er
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 from peffects.errors.base import PeffectsError
 
 
@@ -115,3 +117,18 @@ class CheckFailedError(PeffectsError, AssertionError):
     """
 
     code = "PE409"
+
+
+class SingularMatrixError(PeffectsError, LinAlgError):
+    """A matrix has no inverse, or is not positive definite where it must be.
+
+    Wrong:
+
+        pe.linalg.solve(np.ones((2, 2)), np.ones(2))   # two equal rows
+        pe.linalg.cholesky(-np.eye(2))
+
+    Right: a matrix with independent rows; for `cholesky` a symmetric one with positive eigenvalues,
+    such as `a @ a.T + 1e-9 * np.eye(n)`.
+    """
+
+    code = "PE410"

@@ -36,10 +36,18 @@ def mismatch(program: Program, fact: Fact, found: int, expected: int) -> IndexSe
     """The error for a fact that does not hold."""
     name = program.params[fact.param].name
     has = "is" if fact.size in program.params else "has length"  # a number that the user gave
+    fix = (
+        "Give arrays whose axes agree; or index with `int(i)` if the tables really have "
+        "different index sets (such an index is tested at run time)."
+    )
+    if 1 in (found, expected):
+        fix = (
+            "An axis of an argument does not go along with another because its length happens to "
+            "be 1: leave it out and write `x[:, None]`, or `np.broadcast_to`."
+        )
     return IndexSetMismatchError(
         f"axis {fact.axis} of `{name}` has length {found} and {fact.other} {has} {expected}, but "
         "one index runs over both.",
         at=fact.src,
-        fix="Give arrays whose axes agree; or index with `int(i)` if the tables really have "
-        "different index sets (such an index is tested at run time).",
+        fix=fix,
     )

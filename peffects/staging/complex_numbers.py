@@ -15,6 +15,7 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
+from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import F32, Atom
 from peffects.staging import complex_functions as formulas
@@ -29,9 +30,11 @@ from peffects.staging.scalars import (
     convert,
     is_complex,
     is_symbolic,
+    is_whole,
     lift,
     logical,
     make,
+    pointwise,
     select,
     test,
     to_bool,
@@ -196,8 +199,16 @@ def real_part(value: Any) -> Any:
 
 
 def imaginary_part(value: Any) -> Any:
-    """The imaginary part of a number; of a real one, 0."""
-    return value.imag if is_complex(value) or isinstance(value, ComplexTable) else 0.0
+    """The imaginary part of a number or a table; of real ones, 0."""
+    if is_complex(value) or isinstance(value, ComplexTable):
+        return value.imag
+    return _zero(value) if is_whole(value) else 0.0
+
+
+@pointwise
+def _zero(value: Any) -> Any:
+    t = lift(value).type
+    return make(Operand(lit_like(0, t), t, False))
 
 
 def as_complex(real: Any = 0.0, imag: Any = None) -> object:

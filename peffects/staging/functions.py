@@ -6,6 +6,7 @@ own, with the original's globals, defaults and closure cells, and hooks that kno
 
 from __future__ import annotations
 
+import os
 import sysconfig
 from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
@@ -24,9 +25,15 @@ _LIBRARIES = tuple(
 )
 
 
+_KERNELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "linear_algebra.py")
+"""The module of ours that is written as kernels: it is rewritten as the user's functions are."""
+
+
 def is_users(function: FunctionType) -> bool:
-    """Whether a function is the user's: neither ours nor a library's."""
+    """Whether a function is the user's, or ours and written as users write kernels."""
     file = function.__code__.co_filename
+    if file == _KERNELS:
+        return True
     return not (file.startswith(("<frozen", *_LIBRARIES)) or is_internal_file(file))
 
 

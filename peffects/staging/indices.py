@@ -138,6 +138,7 @@ class IndexTracer(Arithmetic):
             return ScalarTracer(self.var, I64, True, trace.scope)
         if self._ordinal is None or not self._ordinal.scope.encloses(trace.scope):
             var = trace.prim(op.ORDINAL, self.var, name=self.var.name)
+            trace.named.add(var)  # it is kept here, so no local may rename it
             self._ordinal = ScalarTracer(var, I64, True, trace.scope)
         return self._ordinal
 

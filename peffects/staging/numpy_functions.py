@@ -16,7 +16,7 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.staging import elementary, ops, sorting
+from peffects.staging import elementary, linear_algebra, norms, ops, sorting
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.complex_numbers import imaginary_part, phase, real_part
@@ -190,7 +190,8 @@ FUNCTIONS: dict[object, Function] = {
     np.real: real_part, np.imag: imaginary_part, np.angle: phase,
     # reductions
     **{getattr(np, name): reduction(name) for name in ("sum", "prod", "min", "max", "any", "all")},
-    np.mean: mean, np.average: average, np.var: var, np.std: std, np.ptp: ptp,
+    np.amin: reduction("min"), np.amax: reduction("max"), np.mean: mean,
+    np.average: average, np.var: var, np.std: std, np.ptp: ptp,
     np.count_nonzero: count_nonzero, np.argmin: first("argmin"), np.argmax: first("argmax"),
     np.cumsum: cumsum, np.cumprod: cumprod, np.nansum: _without_nan("sum", 0.0),
     np.nanprod: _without_nan("prod", 1.0),
@@ -218,6 +219,11 @@ FUNCTIONS: dict[object, Function] = {
     # products
     np.dot: dot, np.vdot: vdot, np.inner: inner, np.outer: outer, np.tensordot: tensordot,
     np.einsum: einsum, np.trace: trace_of, np.cross: lambda a, b: of_numbers(cross(a, b)),
+    # linear algebra
+    np.linalg.norm: norms.norm, np.linalg.det: linear_algebra.det,
+    np.linalg.slogdet: linear_algebra.slogdet, np.linalg.inv: linear_algebra.inv,
+    np.linalg.solve: linear_algebra.solve, np.linalg.cholesky: linear_algebra.cholesky,
+    np.linalg.qr: linear_algebra.qr, np.linalg.matrix_power: linear_algebra.matrix_power,
     # new tables
     np.zeros_like: like(0), np.ones_like: like(1), np.empty_like: like(0),
     np.full_like: lambda a, fill_value, dtype=None, shape=None: like(None)(
@@ -235,6 +241,9 @@ _ADVICE = {
     "histogram": "Add to an accumulator: `h[bin] += 1` in a loop over `pe.par(x)`.",
     "convolve": "`pe.table(lambda i: pe.sum(lambda k: x[i + k] * w[k]), over=n)`.",
     "interp": "Find the interval with a loop, and write the line in it.",
+    "svd": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",
+    "eigh": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",
+    "lstsq": "Solve the normal equations, `np.linalg.solve(a.T @ a, a.T @ b)`, or use `qr`.",
     "vectorize": "Call the function for each element: `pe.table(lambda i: f(x[i]))`.",
     "apply_along_axis": "Call the function for each row: `pe.table(lambda i: f(x[i]))`.",
     "copyto": "Kernels do not write to arrays: make a new table.",
@@ -264,12 +273,15 @@ def call(
             at=here(),
             fix=_ADVICE.get(function.__name__, _ELEMENTS),
         )
-    # What is None is not given; but no axis means all elements, where another is the default.
-    options = {key: v for key, v in kwargs.items() if v is not None or key == "axis"}
-    for plain in ("order", "subok"):  # how numpy lays out memory, which is no matter of kernels
-        options.pop(plain, None)
+    signature = inspect.signature(found)
+    # The layout of memory is no matter of kernels; what is None was left out.
+    options = {
+        key: value
+        for key, value in kwargs.items()
+        if key in signature.parameters or not (value is None or key in ("order", "subok"))
+    }
     try:
-        inspect.signature(found).bind(*args, **options)
+        signature.bind(*args, **options)
     except TypeError as error:
         raise KernelTypeError(
             f"`{name}` in a kernel does not take these arguments: {error}.",

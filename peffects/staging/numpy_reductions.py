@@ -16,6 +16,7 @@ from peffects.staging.loops import finish_reduction, trace_body
 from peffects.staging.scalars import (
     binary,
     convert,
+    is_symbolic,
     is_whole,
     lift,
     power,
@@ -48,6 +49,13 @@ def normalized_axes(axis: Axes, ndim: int) -> tuple[int, ...]:
     given = (axis,) if not isinstance(axis, tuple | list) else tuple(axis)
     axes: list[int] = []
     for each in given:
+        if is_symbolic(each):
+            raise KernelTypeError(
+                "`axis` is a value that only the running kernel knows: numbers that a kernel reads "
+                "from outside are its arguments.",
+                at=here(),
+                fix="Write the number: `axis=0`.",
+            )
         if not isinstance(each, int) or not -ndim <= each < ndim:
             raise KernelTypeError(
                 f"a table with {ndim} axes has no axis {each!r}.",

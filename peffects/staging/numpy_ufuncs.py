@@ -146,7 +146,7 @@ def ufunc(
             fix="Write it with the functions of `pe`, element by element: "
             "`pe.table(lambda i: ...)`.",
         )
-    options = {key: value for key, value in kwargs.items() if value is not None}
+    options = {k: value for k, value in kwargs.items() if value is not None or k == "axis"}
     if (options and method == "__call__") or "out" in options:
         raise KernelTypeError(
             f"`{spelled}` is given `{next(iter(options))}=`, which kernels do not have.",

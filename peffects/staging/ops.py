@@ -57,7 +57,7 @@ from peffects.staging.user_monoids import user_accumulator
 
 __all__ = [
     "ParallelLoop", "accumulator", "all", "any", "argmax", "argmin", "each", "logsumexp",
-    "loop_operation", "max", "mean", "min", "par", "prod", "run_outside_with",
+    "loop_operation", "max", "mean", "min", "par", "prod", "run_outside", "run_outside_with",
     "stop_gradient", "sum", "table", "unchecked", "where",
 ]  # fmt: skip
 
@@ -83,18 +83,28 @@ def loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
     def staged_or_run(*args: P.args, **kwargs: P.kwargs) -> R:
         if current() is not None:
             return operation(*args, **kwargs)
-        if not _outside:
-            raise InternalError(f"nobody said how `{operation.__name__}` runs outside a kernel.")
         flags = {name: value for name, value in kwargs.items() if isinstance(value, bool)}
         values = {name: value for name, value in kwargs.items() if name not in flags}
-        call = _with_flags(operation, **flags) if flags else operation
-        return cast(R, _outside[0](call, args, values))
+        return cast(R, run_outside(operation, args, values, flags))
 
     return staged_or_run
 
 
-@functools.lru_cache(maxsize=256)
-def _with_flags(operation: Callable[..., object], **flags: bool) -> Callable[..., object]:
+def run_outside(
+    operation: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    flags: dict[str, Any],
+) -> object:
+    """Run a loop operation where no kernel is being staged; `flags` choose its program."""
+    if not _outside:
+        raise InternalError(f"nobody said how `{operation.__name__}` runs outside a kernel.")
+    call = _with_flags(operation, **flags) if flags else operation
+    return _outside[0](call, args, kwargs)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _with_flags(operation: Callable[..., object], **flags: Any) -> Callable[..., object]:
     """`operation` with `reverse=True` and the like: they choose the program, and are no numbers."""
     return functools.partial(operation, **flags)
 

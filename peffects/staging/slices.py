@@ -16,7 +16,7 @@ import numpy as np
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
-from peffects.ir.syntax import BOOL, I64, Atom, FinSet, Lit, Table, Var
+from peffects.ir.syntax import BOOL, I64, Atom, FinSet, Lit, Var
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arithmetic import cast
 from peffects.staging.lengths import Number, known_size, least, minus, most, once
@@ -228,7 +228,7 @@ class _Subscript:
 
         def at(places: tuple[Place, ...]) -> object:
             index = gathered.read(item, places[first : first + count])
-            (place,) = checked(table.name, _axis_type(table, axis), (index,))
+            (place,) = checked(table.name, table.type, (index,), first=axis)
             return place
 
         self.at.append(at)
@@ -263,12 +263,8 @@ Aligned: TypeAlias = Callable[
 ]
 
 
-def _axis_type(table: TableTracer, axis: int) -> Table:
-    return Table((table.type.dims[axis],), table.type.elem)
-
-
 def _place_at(table: TableTracer, axis: int, item: Item) -> Place:
-    (place,) = checked(table.name, _axis_type(table, axis), (item,))
+    (place,) = checked(table.name, table.type, (item,), first=axis)
     return place
 
 

@@ -52,6 +52,13 @@ def is_plain(item: Item) -> bool:
     )
 
 
+def place_on(
+    name: str, t: Table, axis: int, item: Item, unchecked: bool = False
+) -> tuple[Atom, bool]:
+    """The atom of the index `item` into one axis, and whether it is known to be in bounds."""
+    return _Axes(name, t).item(axis, item, unchecked)
+
+
 class _Axes:
     """Indices against the axes of a value: what reading and accumulating share."""
 
@@ -68,14 +75,15 @@ class _Axes:
                 at=here(),
                 fix="Give at most one index for each axis.",
             )
-        pairs = [self._item(axis, item, unchecked) for axis, item in enumerate(items)]
+        pairs = [self.item(axis, item, unchecked) for axis, item in enumerate(items)]
         proved = all(known for _, known in pairs)
         unchecked = unchecked or proved
         proved = proved and not any(isinstance(x, IndexTracer) and x.guarded for x in items)
         bounds = Bounds.PROVED if proved else Bounds.UNCHECKED if unchecked else Bounds.CHECKED
         return tuple(atom for atom, _ in pairs), bounds
 
-    def _item(self, axis: int, item: Item, unchecked: bool) -> tuple[Atom, bool]:
+    def item(self, axis: int, item: Item, unchecked: bool) -> tuple[Atom, bool]:
+        """The atom of one index, and whether it is known to be in bounds."""
         if isinstance(item, IndexTracer):
             staging().check_open(item.scope, item.what())
             found = self._proved(axis, item)

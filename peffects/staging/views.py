@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from peffects.errors import BoundsError
+from peffects.errors import BoundsError, KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.messages import bounds_text
-from peffects.ir.syntax import I64, Atom, Bounds, FinSet, Idx, Lit, Scalar, Table, Var
-from peffects.staging.arithmetic import Operand
+from peffects.ir.syntax import I64, Atom, FinSet, Lit, Scalar, Table, Var
+from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin
 from peffects.staging.loops import Body, bind_index, finish_table
-from peffects.staging.scalars import ScalarTracer, make
-from peffects.staging.tables import Item, TableTracer, place_of
+from peffects.staging.parts import atomic_items
+from peffects.staging.scalars import ScalarTracer, lift, make
+from peffects.staging.tables import Item, TableTracer, place_on
 from peffects.staging.trace import Kind, Scope, here, staging
 
 __all__ = ["Place", "Read", "ViewTracer", "checked", "identity", "over_dims", "tabulate"]
@@ -69,23 +70,29 @@ class ViewTracer(TableTracer):
         rest = self.type.dims[len(places) :]
         if rest:
             return ViewTracer(rest, self.type.elem, lambda more: self.read(places + more))
-        value = self.read(places)
-        assert isinstance(value, ScalarTracer)
-        return value
+        number = lift(self.read(places), "an element of a view")
+        elem = self.type.elem
+        return make(Operand(cast(number, elem), elem, False))
 
 
 def checked(
-    name: str, t: Table, items: Sequence[Item], unchecked: bool = False
+    name: str, t: Table, items: Sequence[Item], unchecked: bool = False, first: int = 0
 ) -> tuple[Place, ...]:
-    """The indices `items` into a table of type `t`, tested here and now if they need it."""
-    atoms, bounds = place_of(name, t, items, unchecked)
+    """The indices into a table of type `t`, from axis `first`, tested here and now if need be."""
+    items = atomic_items(items, t.dims[first:])
+    if len(items) > len(t.dims) - first:
+        raise KernelTypeError(
+            f"`{name}` has {len(t.dims)} axes and is given {len(items)} indices.",
+            at=here(),
+            fix="Give at most one index for each axis.",
+        )
     places: list[Place] = []
-    for axis, (item, atom) in enumerate(zip(items, atoms, strict=True)):
-        if isinstance(atom.type, Idx):
-            assert isinstance(item, IndexTracer)
+    for axis, item in enumerate(items, first):
+        atom, is_proved = place_on(name, t, axis, item, unchecked)
+        if isinstance(item, IndexTracer) and item.var is atom:
             places.append(item)
             continue
-        if bounds is Bounds.CHECKED:
+        if not (is_proved or unchecked):
             _check_bounds(name, axis, atom, t.dims[axis].size)
         places.append(make(Operand(atom, I64, True)))
     return tuple(places)

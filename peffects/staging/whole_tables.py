@@ -75,7 +75,7 @@ def matched(first: IndexSetTracer, second: IndexSetTracer) -> IndexSetTracer:
         "length {1}."
     )
     fix = "Give tables whose axes agree; an axis made by `None` goes along with any."
-    match sizes.unify(second.atom, first.atom, here()):
+    match sizes.unify(first.atom, second.atom, here()):
         case Verdict.SAME:
             return first
         case Verdict.DIFFERENT:

@@ -28,7 +28,7 @@ from peffects.ir.messages import bounds_text
 from peffects.ir.syntax import BOOL, Monoid
 from peffects.parallel.index_set import Idx
 from peffects.parallel.packed import Packed
-from peffects.staging import checks, maths, ops
+from peffects.staging import checks, lazy, maths, ops
 from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
 from peffects.staging.promotion import scalar_of
@@ -47,6 +47,7 @@ from peffects.stepping.places import (
 )
 from peffects.stepping.rewrite import for_debugging
 from peffects.stepping.sequential import Combined, sequential_operations
+from peffects.stepping.subscripts import of_axes, out_of_bounds
 from peffects.stepping.values import (
     Accumulator,
     Index,
@@ -141,7 +142,8 @@ class _Session:
         self.functions: dict[FunctionType, Function] = {}
         self.indices: list[tuple[str, tuple[Index, ...]]] = []
         self.operations: dict[object, Function] = {
-            ops.table: self.table, ops.each: self.each, ops.par: lambda *over: Par(over),
+            ops.table: self.table, lazy.view: self.table, ops.each: self.each,
+            ops.par: lambda *over: Par(over),
             ops.accumulator: functools.partial(_accumulator, self), ops.mean: self.mean,
             ops.logsumexp: self.logsumexp,
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
@@ -283,21 +285,22 @@ class _Session:
     def _place(self, owner: Any, shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
         """The tested indices."""
         items = items_of(owner, key)
-        if len(items) > len(shape):
+        taken = of_axes(items, len(shape))
+        if len(taken) > len(shape):
             raise KernelTypeError(
-                f"`{_name_of(owner)}` has {len(shape)} axes and is indexed with {len(items)} "
+                f"`{_name_of(owner)}` has {len(shape)} axes and is indexed with {len(taken)} "
                 "indices.",
                 at=here(),
                 fix="Give one index for each axis.",
             )
-        for axis, (item, size) in enumerate(zip(items, shape, strict=False)):
+        for axis, (item, size) in enumerate(zip(taken, shape, strict=False)):
             if isinstance(item, Idx):
                 self._same_set(owner, axis, as_index(item), size)
-            elif isinstance(item, int | np.integer):
-                start = 0 if isinstance(item, Int | np.integer) else -size
-                if not start <= item < size:
-                    text = bounds_text(_name_of(owner), axis).format(value=item, size=size)
-                    raise BoundsError(text, at=here())
+                continue
+            wrong = out_of_bounds(item, size)
+            if wrong is not None:
+                text = bounds_text(_name_of(owner), axis).format(value=wrong, size=size)
+                raise BoundsError(text, at=here())
         return tuple(items)
 
     def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:

@@ -456,3 +456,14 @@ def test_several_lambdas_on_one_line() -> None:
 def test_abstract_arguments() -> None:
     made = stage(lambda x, s: x[0] * s, (ArrayType("float32", 1), ScalarType("float64", weak=True)))
     assert str(made.program.body.results[0].type) == "f32"
+
+
+def test_an_index_that_a_local_holds_as_a_number_is_still_an_index() -> None:
+    def f(n: Any) -> Any:
+        total = 0
+        for i in range(n):
+            number = int(i)
+            total = total + number * i
+        return total
+
+    assert run(f, 4) == 14
