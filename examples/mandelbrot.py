@@ -29,11 +29,11 @@ def escape_times(
     """How many steps each pixel stays within radius 2 of the origin (rows=>columns=>i64)."""
 
     def of_pixel(row: Any, column: Any) -> Any:
-        c_re = left + (column + 0.5) * (right - left) / columns
-        c_im = top - (row + 0.5) * (top - bottom) / rows
-        re, im, steps = 0.0, 0.0, 0
-        while steps < limit and re * re + im * im <= 4.0:
-            re, im = re * re - im * im + c_re, 2.0 * re * im + c_im
+        x = left + (column + 0.5) * (right - left) / columns
+        y = top - (row + 0.5) * (top - bottom) / rows
+        c, z, steps = complex(x, y), 0j, 0
+        while steps < limit and z.real**2 + z.imag**2 <= 4.0:  # cheaper than abs(z) <= 2.0
+            z = z * z + c
             steps += 1
         return steps
 

@@ -30,6 +30,7 @@ from peffects.staging.trees import (
     Leaf,
     Node,
     TreeDef,
+    field_names,
     flatten,
     is_array_of_parts,
     leaf_count,
@@ -341,7 +342,7 @@ class RecordAccumulator(Tracer, Composite):
     def _field(self, name: str) -> object:
         """The accumulator of a field; of what is read, the attribute."""
         place = 0
-        for key, child in zip(_names(self.structure), self.structure.children, strict=True):
+        for key, child in zip(field_names(self.structure), self.structure.children, strict=True):
             count = leaf_count(child)
             if key == name:
                 part = self.held[place : place + count]
@@ -363,10 +364,6 @@ class RecordAccumulator(Tracer, Composite):
         return self.index_sets[0]
 
     index = index_set
-
-
-def _names(structure: Node) -> tuple[object, ...]:
-    return getattr(structure.kind, "_fields", structure.keys)
 
 
 def _as(value: object, structure: Node) -> object:

@@ -39,6 +39,7 @@ __all__ = [
     "Node",
     "RecordTable",
     "TreeDef",
+    "field_names",
     "flatten",
     "flatten_as",
     "is_array_of_parts",
@@ -400,7 +401,7 @@ class RecordTable(Tabular, Composite):
     def field(self, key: object) -> object:
         """The table of a field; of a field that is the same everywhere, that value."""
         place = 0
-        names = self.field_names()
+        names = field_names(self.structure)
         for name, child in zip(names, self.structure.children, strict=True):
             count = leaf_count(child)
             if name == key:
@@ -424,12 +425,12 @@ class RecordTable(Tabular, Composite):
     def __iter__(self) -> Iterator[object]:  # type: ignore[override]
         if not issubclass(self.structure.kind, tuple):
             self._refuse("the elements")
-        return iter([self.field(name) for name in self.field_names()])
+        return iter([self.field(name) for name in field_names(self.structure)])
 
-    def field_names(self) -> tuple[object, ...]:
-        """The names of the fields; of tuples, the positions."""
-        kind = self.structure.kind
-        return kind._fields if _is_namedtuple(kind) else self.structure.keys  # type: ignore[attr-defined]
+
+def field_names(structure: Node) -> tuple[object, ...]:
+    """The names of the fields of a record; of tuples, the positions."""
+    return getattr(structure.kind, "_fields", structure.keys)
 
 
 def leaf_count(tree: TreeDef) -> int:

@@ -19,9 +19,11 @@ from peffects.parallel.packed import Packed
 from peffects.parallel.structures import as_index_set, is_index_set
 from peffects.staging.domains import Domain
 from peffects.staging.loops import parameter_names
+from peffects.staging.records import is_static
 from peffects.staging.trace import here
 from peffects.staging.trees import TreeDef, flatten, unflatten
 from peffects.stepping.places import packed_rows
+from peffects.stepping.records import as_records, records_of
 from peffects.stepping.values import Accumulator, Index, PastEnd, Set, State, copied
 
 __all__ = ["Rows", "as_sets", "domain_of", "iterate", "parts_of", "positions"]
@@ -55,6 +57,9 @@ def _one(over: object) -> tuple[Set, ...]:
         return (over,)
     if isinstance(over, np.ndarray | Accumulator | State) and over.shape:
         return (Set(over.shape[0], "axis 0 of a table"),)
+    records = None if isinstance(over, Fin) else as_records(over, 0)
+    if records is not None:
+        return (Set(records.shape[0], "axis 0 of a table of records"),)
     size = over.given if isinstance(over, Fin) else over
     if isinstance(size, Set):
         return (size,)
@@ -161,16 +166,21 @@ class Rows:
         """Combine each column; a loop without iterations has one column of no floats."""
         if self.tree is None:
             return combine(np.zeros(0))
-        return unflatten(self.tree, [combine(_stacked(column)) for column in self.columns])
+        return unflatten(self.tree, [_combined(column, combine) for column in self.columns])
 
-    def tables(self, make: Callable[[NDArray[Any]], Any]) -> Any:
-        """A table of each column: a packed one of rows whose lengths depend on the index."""
+    def tables(self, make: Callable[[NDArray[Any]], Any], ndim: int) -> Any:
+        """The table of all rows: a packed one where lengths depend on the index."""
         if self.tree is None:
             return make(np.zeros(0))
         found = [packed_rows(column) for column in self.columns]
         pairs = zip(self.columns, found, strict=True)
-        tables = [make(_stacked(column)) if p is None else p for column, p in pairs]
-        return unflatten(self.tree, tables)
+        tables = [_combined(column, make) if p is None else p for column, p in pairs]
+        return records_of(self.tree, ndim, tables)
+
+
+def _combined(column: list[Any], combine: Callable[[NDArray[Any]], Any]) -> Any:
+    """What a column becomes; a leaf that is no number is the same in all rows."""
+    return column[0] if is_static(column[0]) else combine(_stacked(column))
 
 
 def _stacked(values: list[Any]) -> NDArray[Any]:

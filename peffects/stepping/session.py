@@ -25,16 +25,17 @@ from peffects.errors import (
     ValueRangeError,
 )
 from peffects.ir.messages import bounds_text
-from peffects.ir.syntax import BOOL, Monoid
+from peffects.ir.syntax import BOOL, F64, Monoid
 from peffects.parallel.index_set import Idx
 from peffects.parallel.packed import Packed
 from peffects.staging import checks, lazy, maths, ops
 from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
 from peffects.staging.promotion import scalar_of
+from peffects.staging.records import record_spec
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
-from peffects.staging.trees import flatten, map_leaves
+from peffects.staging.trees import Node, flatten, map_leaves, unflatten
 from peffects.staging.types import as_array
 from peffects.stepping.loops import Rows, as_sets, domain_of, iterate, positions
 from peffects.stepping.places import (
@@ -45,6 +46,7 @@ from peffects.stepping.places import (
     pairs_of,
     structure_of,
 )
+from peffects.stepping.records import Records, RecordSums, as_records, without_records
 from peffects.stepping.rewrite import for_debugging
 from peffects.stepping.sequential import Combined, sequential_operations
 from peffects.stepping.subscripts import of_axes, out_of_bounds
@@ -93,7 +95,8 @@ def debug(
     new_args, new_kwargs = call
     with np.errstate(all="ignore"):
         result = session.callee(function)(*new_args, **new_kwargs)
-    return map_leaves(_result, result)
+    leaves, tree = flatten(map_leaves(_record_result, result))
+    return unflatten(without_records(tree), list(map(_result, leaves)))
 
 
 def _argument(leaf: Any) -> Any:
@@ -101,6 +104,10 @@ def _argument(leaf: Any) -> Any:
     if array is None:
         return as_computed(leaf)
     return array if array.ndim else array[()]
+
+
+def _record_result(leaf: Any) -> Any:
+    return leaf.value() if isinstance(leaf, RecordSums) else leaf
 
 
 def _result(leaf: Any) -> Any:
@@ -192,6 +199,8 @@ class _Session:
         """`owner.shape` and the like; arrays of kernels have index sets, too."""
         if isinstance(owner, Accumulator) and name == "combine":
             return lambda key, value: self._combine(owner, key, value)
+        if isinstance(owner, RecordSums) and name not in ("shape", "index", "index_set"):
+            return owner.field(name)
         if isinstance(owner, Combined) and name == "combine":
             return lambda key, value: owner.combine(self._place(owner, owner.shape, key), value)
         if not isinstance(owner, np.ndarray | Accumulator | State) or name in _METHODS:
@@ -204,11 +213,15 @@ class _Session:
 
     def item(self, owner: Any, key: Any) -> Any:
         """`owner[key]`, tested."""
+        owner = owner.value() if isinstance(owner, RecordSums) else owner
         table = owner.array if isinstance(owner, Accumulator) else owner
         if isinstance(owner, Packed):
             return packed_element(owner, key)
         if isinstance(owner, State):  # a row that was read stays as it is
             return copied(owner.held[self._place(owner, owner.shape, key)])
+        records = as_records(owner, key)
+        if records is not None:
+            return records.at(self._place(records.first, records.shape, key))
         if not isinstance(table, np.ndarray):
             return owner[key]
         value = table[self._place(owner, table.shape, key)]
@@ -278,6 +291,8 @@ class _Session:
         """What a `for` runs over."""
         if isinstance(iterable, Par):
             return self._parallel(iterable)
+        if isinstance(iterable, Records):
+            return (iterable.at((k,)) for k in range(len(iterable)))
         return (as_index(x) if isinstance(x, Idx) else as_computed(x) for x in iterable)
 
     # --- indices ---------------------------------------------------------------------------------
@@ -400,7 +415,7 @@ class _Session:
             found.over = sets[0].structure
             return found
 
-        return rows.tables(made)
+        return rows.tables(made, len(sets))
 
     def each(self, function: Any, *, over: object = None) -> None:
         """`pe.each`."""
@@ -414,9 +429,13 @@ class _Session:
             function = function.packed
         if isinstance(function, Accumulator | State):
             function = np.asarray(function)
+        rows = Rows()
+        if isinstance(function, Records):
+            for place in np.ndindex(function.shape):
+                rows.add(function.at(place))
+            return rows
         if not isinstance(function, np.ndarray):
             return self._rows(operation, function, over)[0]
-        rows = Rows()
         for element in function.reshape(-1):
             rows.add(element)
         return rows
@@ -468,6 +487,21 @@ def _holds_nan(value: object) -> bool:
     )
 
 
+def _sums_of_parts(over: object, dtype: Any, monoid: Monoid) -> Accumulator | None:
+    """An accumulator of complex numbers or of records; None if `dtype` describes neither."""
+    sizes = tuple(s.size or 0 for s in as_sets(over))
+    if dtype in (complex, np.complex64, np.complex128) and monoid is Monoid.ADD:
+        sums = Accumulator(sizes, F64, monoid)
+        sums.array = np.zeros(sizes, dtype)
+        return sums
+    spec = record_spec(dtype)
+    if spec is None:
+        return None
+    structure, types = spec
+    assert isinstance(structure, Node), "a record has fields"
+    return RecordSums(structure, [t if t is None else Accumulator(sizes, t, monoid) for t in types])
+
+
 def _accumulator(
     session: _Session, *over: object, dtype: object = float, op: Any = "add", empty: Any = None
 ) -> Accumulator | Combined:
@@ -475,7 +509,11 @@ def _accumulator(
     if callable(op):
         shape = tuple(s.size or 0 for s in as_sets(over))
         return Combined(shape, session.callee(op), empty)
-    elem, monoid = scalar_of(dtype), _MONOIDS.get(op)
+    elem = None if isinstance(dtype, tuple | list | dict) else scalar_of(dtype)
+    monoid = _MONOIDS.get(op)
+    sums = _sums_of_parts(over, dtype, monoid) if elem is None and monoid is not None else None
+    if sums is not None:
+        return sums
     if elem is None or monoid is None or (monoid in (Monoid.AND, Monoid.OR)) != (elem == BOOL):
         raise KernelTypeError(
             f"there is no accumulator of {dtype!r} that combines with {op!r}.",
