@@ -14,6 +14,7 @@ slots is told in `loops.py`.  The text of this module is part of every cache key
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, Signature
@@ -143,14 +144,28 @@ def _mark_scope(module: ir.Module, access: ir.Instruction, scope: int) -> None:
     """Say that `access` belongs to `scope` and aliases no other scope."""
     if scope == NO_SCOPE:
         return
+    known = _scopes.setdefault(module, {})
+    if scope not in known:
+        known[scope] = _scope_nodes(module, scope)
+    mine, others = known[scope]
+    access.set_metadata("alias.scope", mine)
+    access.set_metadata("noalias", others)
+
+
+_Nodes: TypeAlias = "dict[int, tuple[ir.MDValue, ir.MDValue]]"
+_scopes: weakref.WeakKeyDictionary[ir.Module, _Nodes] = weakref.WeakKeyDictionary()
+"""The nodes of each module by scope: to look a node up in its module takes a millisecond."""
+
+
+def _scope_nodes(module: ir.Module, scope: int) -> tuple[ir.MDValue, ir.MDValue]:
+    """The list of one scope, and the list of all others."""
     text = ir.MetaDataString
     domain = module.add_metadata([text(module, "peffects")])
     scopes = [
         module.add_metadata([text(module, f"peffects.{k}"), domain]) for k in range(MOST_SCOPES)
     ]
     others = [node for k, node in enumerate(scopes) if k != scope]
-    access.set_metadata("alias.scope", module.add_metadata([scopes[scope]]))
-    access.set_metadata("noalias", module.add_metadata(others))
+    return module.add_metadata([scopes[scope]]), module.add_metadata(others)
 
 
 def _element(builder: ir.IRBuilder, dtype: str, address: ir.Value, index: ir.Value) -> ir.Value:

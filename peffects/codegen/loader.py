@@ -129,6 +129,8 @@ def _numba_results(source: str, kernels: Sequence[str], digest: str) -> dict[str
     from numba import config, njit, types
     from numba.core.errors import NumbaError
 
+    from peffects.codegen.kernel_compiler import KernelCompiler
+
     signature = types.void(types.int64, types.int64)
     disabled, config.DISABLE_JIT = config.DISABLE_JIT, 0  # of use for the user's own functions
     try:
@@ -138,6 +140,7 @@ def _numba_results(source: str, kernels: Sequence[str], digest: str) -> dict[str
             nogil=True,
             no_cpython_wrapper=True,
             no_cfunc_wrapper=True,
+            pipeline_class=KernelCompiler,
         )
         namespace, results = _execute(source, digest), {}
         for name in kernels:

@@ -5,7 +5,7 @@ from typing import Any
 
 from numba import config as config
 from numba import types as types
-from numba.core.compiler import CompileResult
+from numba.core.compiler import CompilerBase, CompileResult
 
 int64: Callable[[Any], Any]
 
@@ -21,4 +21,5 @@ def njit(
     nogil: bool = ...,
     no_cpython_wrapper: bool = ...,
     no_cfunc_wrapper: bool = ...,
+    pipeline_class: type[CompilerBase] = ...,
 ) -> Callable[[Callable[..., Any]], Dispatcher]: ...

@@ -1,4 +1,5 @@
 from llvmlite.binding import ModuleRef
+from numba.core.compiler_machinery import PassManager
 
 class FunctionDescriptor:
     @property
@@ -11,3 +12,6 @@ class CodeLibrary:
 class CompileResult:
     library: CodeLibrary
     fndesc: FunctionDescriptor
+
+class CompilerBase:
+    def define_pipelines(self) -> list[PassManager]: ...
