@@ -94,6 +94,28 @@ def test_ragged_tables_are_arguments_results_and_domains() -> None:
     assert shares.index_set == RAGGED.index_set
 
 
+@pytest.mark.parametrize("lengths", [[2, 0, 3], [], [0, 0], [4]])
+def test_lengths_may_be_a_table_of_the_kernel(lengths: list[int]) -> None:
+    def counted(lengths: Any) -> Any:
+        n = pe.Ragged(lengths)
+        packed = pe.table(lambda i, j: 10 * i + j, over=n)
+        return packed, pe.table(lambda i: pe.sum(lambda j: packed[i, j])), n.size
+
+    rows = [[10 * i + j for j in range(count)] for i, count in enumerate(lengths)]
+    packed, sums, size = check(counted, np.array(lengths, np.int64))
+    assert [row.tolist() for row in packed] == rows
+    assert (sums.tolist(), size) == ([sum(row) for row in rows], sum(lengths))
+    assert packed.index_set == pe.Ragged(lengths)
+
+
+def test_lengths_of_the_kernel_are_tested() -> None:
+    def size(lengths: Any) -> Any:
+        return pe.Ragged(lengths).size
+
+    assert "negative" in refused(ValueRangeError, size, np.array([1, -1]))
+    assert "of f64" in refused(KernelTypeError, size, X)
+
+
 def test_new_lengths_and_sizes_compile_nothing() -> None:
     @pe.kernel
     def total(r: Any, t: Any) -> Any:

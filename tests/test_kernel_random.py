@@ -63,7 +63,7 @@ def expressions(draw: st.DrawFn, scope: Scope, depth: int = 2) -> str:
     return draw(st.sampled_from(COMBINE)).format(x=x, y=y)
 
 
-KINDS = ("assign", "table", "scatter", "gather", "if", "range", "while")
+KINDS = ("assign", "table", "triangle", "scatter", "gather", "if", "range", "while")
 
 
 @st.composite
@@ -78,6 +78,15 @@ def statements(draw: st.DrawFn, scope: Scope, number: int, kinds: tuple[str, ...
         body = draw(expressions(inside))
         scope.tables.append(f"t{number}")
         return [f"t{number} = pe.table(lambda i: {body}, over=x.index)"]
+    if kind == "triangle":
+        side = draw(st.sampled_from(("upto", "below", "from_", "above")))
+        body = draw(expressions(inside.inside(row="k")))
+        rows = f"pe.table(lambda k: pe.tanh({body}), over=i.{side}())"
+        scope.tables.append(f"t{number}")
+        return [
+            f"p{number} = pe.table(lambda i: {rows}, over=x.index)",
+            f"t{number} = pe.table(lambda i: pe.sum(lambda k: 0.3 * p{number}[i, k] * x[k]))",
+        ]
     if kind in ("scatter", "gather"):
         target, source = ("at[i]", "i") if kind == "scatter" else ("i", "at[i]")
         body = draw(expressions(scope.inside(row=source)))

@@ -305,15 +305,23 @@ class Ragged(Pairs):
     """Pairs (i, j) with j < lengths[i]: rows of any lengths, one after the other.
 
     `offsets` has the place where each row starts, and the end of the last; `longest` is the length
-    of the longest row.  Raises IndexSetError if
-    a length is negative or no integer.
+    of the longest row.  In a kernel the lengths may be a table of integers.  Raises IndexSetError
+    if a length is negative or no integer.
     """
 
     __slots__ = ("longest", "offsets", "rows")
     fields = ("rows", "longest", "offsets")
     is_tree = True
 
+    rows: Any
+    longest: Any
+    offsets: Any
+
     def __init__(self, lengths: Iterable[int]) -> None:
+        symbols = symbols_for(lengths)
+        if symbols is not None:
+            self.rows, self.longest, self.offsets = symbols.ragged(lengths)
+            return
         found = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths))
         if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
             raise IndexSetError(
@@ -327,9 +335,9 @@ class Ragged(Pairs):
                 at=caller(),
                 fix="Rows have 0 elements or more.",
             )
-        self.rows: Any = Fin(len(found))
-        self.longest: Any = int(found.max(initial=0))
-        self.offsets: Any = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
+        self.rows = Fin(len(found))
+        self.longest = int(found.max(initial=0))
+        self.offsets = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
         self.offsets.flags.writeable = False  # kernels rely on what was tested here
 
     @property

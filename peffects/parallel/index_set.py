@@ -70,6 +70,9 @@ class Symbols(Protocol):
     def pair(self, pairs: Any, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
 
+    def ragged(self, lengths: Any) -> tuple[Any, Any, Any]:
+        """The rows, the longest length and the offsets of rows of these lengths."""
+
     def are_same(self, one: Any, other: Any) -> bool:
         """Whether two sets of pairs are of one kind; that their sizes agree is tested."""
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from peffects.errors import BoundsError, IndexSetMismatchError, KernelTypeError
+from peffects.errors import BoundsError, IndexSetMismatchError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.parallel.dependent import Pairs, Range
 from peffects.parallel.index_set import Idx, IndexSet
 from peffects.parallel.packed import Packed
-from peffects.parallel.structures import Unit, check_cases
+from peffects.parallel.structures import Post, Unit, check_cases, match
+from peffects.staging import ops
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.branches import choose
+from peffects.staging.folds import cumsum
 from peffects.staging.indices import (
     IndexSetTracer,
     IndexTracer,
@@ -23,7 +25,16 @@ from peffects.staging.indices import (
 )
 from peffects.staging.ops import table as make_table
 from peffects.staging.packing import declare, element, outer_index, pair_index, row_number
-from peffects.staging.scalars import ScalarTracer, binary, compare, lift, logical, make, select
+from peffects.staging.scalars import (
+    ScalarTracer,
+    binary,
+    compare,
+    lift,
+    logical,
+    make,
+    select,
+    to_bool,
+)
 from peffects.staging.trace import Kind, here, staging
 
 __all__ = ["StagedSymbols"]
@@ -124,6 +135,31 @@ class StagedSymbols:
     def pair(self, pairs: Pairs, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
         return pair_index(pairs, set_tracer(pairs), i, j, describe(pairs))
+
+    def ragged(self, lengths: Any) -> tuple[Any, Any, Any]:
+        """The rows, the longest length and the offsets of rows of these lengths."""
+        table = as_table(lengths)
+        if table.ndim != 1 or not table.type.elem.is_integer:
+            raise KernelTypeError(
+                f"`Ragged` takes the lengths of rows, and was given {table.ndim} axes of "
+                f"{table.type.elem}.",
+                at=here(),
+                fix="Give integers, one for each row.",
+            )
+        rows = table.index_set.index_set
+        natural = ops.all(lambda i: compare(op.LE, 0, table[i]), over=rows)
+        text = "a length of `Ragged` is negative."
+        staging().check(
+            to_bool(natural), ValueRangeError, text, (), "Rows have 0 elements or more."
+        )
+        longest = ops.accumulator(op="max", dtype=int)
+        ops.each(lambda i: longest.combine((), table[i]), over=rows)
+        sums, posts = cumsum(table), Post(rows)
+        offsets = make_table(
+            lambda p: match(posts.left_field(p), just=lambda i: sums[i], nothing=lambda: 0),
+            over=posts,
+        )
+        return rows, binary(op.MAX, longest, 0), offsets
 
     def are_same(self, one: Pairs, other: Pairs) -> bool:
         """Whether two sets of pairs are of one kind; that their sizes agree is tested."""
