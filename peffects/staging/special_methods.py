@@ -49,8 +49,16 @@ _CALLS: dict[object, str] = {
 _CONVERSIONS = (int, float)
 
 
+@functools.cache
+def _is_ours_or_builtin(kind: type) -> bool:
+    """Whether no method of a class is a user's: so it is with most operands."""
+    return kind.__module__.partition(".")[0] in ("builtins", "numpy", "peffects")
+
+
 def _is_written_by_user(kind: type, name: str) -> bool:
     """Whether the method `name` of a class is a function of the user's."""
+    if _is_ours_or_builtin(kind):
+        return False
     for base in kind.__mro__:
         if name in vars(base):
             method = vars(base)[name]
