@@ -275,7 +275,10 @@ class TeamExecutor(Executor):
 
 
 class Threads(TeamExecutor):
-    """Runs chunks of iterations on threads, which take the next chunk when they are done."""
+    """Runs chunks of iterations on threads, which take the next chunk when they are done.
+
+    After Ctrl-C the threads end at their next bytecode; their `finally` and `with` run.
+    """
 
     def execute(
         self,
