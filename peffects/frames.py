@@ -133,7 +133,7 @@ class HandlerMarker(Marker):
         self.handler = handler
         self.clauses: dict[str, Clause] = handler._clauses
         self.site = site
-        self.spares: list[Spare] | None = None
+        self.spares: Spares | None = None
 
     def relink(self, below: Marker) -> None:
         self.evidence = evidence = below.evidence.copy()
@@ -163,6 +163,27 @@ class HandlerMarker(Marker):
 
 Spare: TypeAlias = tuple[HandlerMarker, Evidence, Answers, Evidence]
 """A marker that has ended, what held above it, and the evidence that it was built on."""
+
+
+class Spares(list[Spare]):
+    """Markers that have ended, for what is installed next in their place."""
+
+    def take(self, below: Marker) -> HandlerMarker | None:
+        """A marker that stood on `below`; with its evidence."""
+        try:
+            marker, evidence, answers, base = self.pop() if self else _NO_SPARE
+        except IndexError:  # another thread was quicker
+            return None
+        if marker is None or marker.below is not below or base is not below.evidence:
+            return None
+        marker.evidence, marker.answers = evidence, answers
+        return marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Spares, ()
+
+
+_NO_SPARE: tuple[None, Evidence, Answers, Evidence] = None, NOTHING, {}, NOTHING
 
 
 class OutsideMarker(Marker):
@@ -289,9 +310,6 @@ def markers_down_to(mark: Marker, bottom: Marker) -> list[Marker]:
     return found
 
 
-_NO_SPARE: tuple[None, Evidence, Answers, Evidence] = None, NOTHING, {}, NOTHING
-
-
 class Segment:
     """A captured piece of the stack: from the frames on top down to the marker `owner`."""
 
@@ -301,13 +319,13 @@ class Segment:
         self.frames = frames
         self.mark = mark
         self.owner = owner
-        self.spares: list[Spare] = []
+        self.spares = Spares()
 
     def place_world(self, handler: Handler[Any, Any], frames: Frames, below: Marker) -> Marker:
         """Put a twin on top of `frames` and `below`, its handler replaced; gives its top."""
         if self.mark is not self.owner:
             return self.twin().place_back(handler, frames, below)
-        marker = self._spare(below)
+        marker = self.spares.take(below)
         if marker is None:
             marker = HandlerMarker(handler, self.owner.site)
             marker.placed(frames, below)
@@ -315,17 +333,6 @@ class Segment:
             marker.handler = handler
             marker.frames = frames
         marker.spares = self.spares
-        return marker
-
-    def _spare(self, below: Marker) -> HandlerMarker | None:
-        """The marker of a world that has ended, if it stood on `below`; with its evidence."""
-        try:
-            marker, evidence, answers, base = self.spares.pop() if self.spares else _NO_SPARE
-        except IndexError:  # another thread was quicker
-            return None
-        if marker is None or marker.below is not below or base is not below.evidence:
-            return None
-        marker.evidence, marker.answers = evidence, answers
         return marker
 
     def place_back(self, handler: Handler[Any, Any], frames: Frames, below: Marker) -> Marker:

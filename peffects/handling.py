@@ -45,6 +45,7 @@ from peffects.source import SrcInfo, caller, of_code
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from peffects.frames import Spares
     from peffects.loops import Loop
     from peffects.resumption import Resumption
 else:
@@ -397,9 +398,12 @@ def _check_instance(cls: type[Handler[Any, Any]], at: object) -> type[Effect]:
 
 
 class Handled(Computation):
-    """A computation under a handler; the machine installs a fork of it, unless it is `unshared`."""
+    """A computation under a handler; the machine installs a fork of it, unless it is `unshared`.
 
-    __slots__ = ("computation", "handler", "site", "unshared")
+    `spares` are the markers of handlers that stood in its place before, as in a loop.
+    """
+
+    __slots__ = ("computation", "handler", "site", "spares", "unshared")
     _tag = HANDLE
 
     def __init__(
@@ -408,11 +412,13 @@ class Handled(Computation):
         computation: Any,
         site: Site | SrcInfo,
         unshared: bool = False,
+        spares: Spares | None = None,
     ) -> None:
         self.handler = handler
         self.computation = computation
         self.site = site
         self.unshared = unshared
+        self.spares = spares
 
     def __reduce__(self) -> tuple[object, ...]:
         return Handled, (self.handler, self.computation, place_of_site(self.site))

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, Effect, start
 from peffects.errors import LoopValuesError
+from peffects.frames import Spares
 from peffects.handling import Handled, Handler
 from peffects.masking import Masked
 from peffects.places import Site, place_of_site
@@ -112,11 +113,11 @@ class Loop(Generic[T]):
         The answers come in index order.  The executor calls `on_tick` while the loop runs.
         """
         node, handler, site, place = self._node, self._handler, self._site, self._place
-        body, ticks = node.body, on_tick or node.on_tick
+        body, ticks, spares = node.body, on_tick or node.on_tick, Spares()
         if start_at is None:
 
             def under_handler(i: Any) -> Handled:
-                return Handled(handler, Body(body, i), site)
+                return Handled(handler, Body(body, i), site, False, spares)
 
             return ParFor(node.n, under_handler, place, ticks)  # type: ignore[return-value]
         at = start_at if callable(start_at) else start_at.__getitem__
@@ -124,7 +125,7 @@ class Loop(Generic[T]):
         def under_start(i: Any) -> Handled:
             first = at(i)
             unshared = sys.getrefcount(first) <= _UNSHARED
-            return Handled(first, Body(body, i), site, unshared)
+            return Handled(first, Body(body, i), site, unshared, spares)
 
         return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
 

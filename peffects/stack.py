@@ -47,6 +47,11 @@ _UNHELD: Final = 3
 """References to a resumption at the end of its clause when only the machine has it."""
 
 
+def _same_kind(a: Handler[Any, Any], b: Handler[Any, Any]) -> bool:
+    """Whether one may stand in the place of the other: same clauses, for the same effects."""
+    return type(a) is type(b) and a._handled is b._handled
+
+
 class Stack:
     """A stack of suspended computations, with the one that runs on top."""
 
@@ -195,10 +200,7 @@ class Stack:
         while True:
             kind = type(computation)
             if kind is Handled:
-                handler = computation.handler
-                fork = handler if computation.unshared else handler._fork()
-                marker = HandlerMarker(fork, computation.site)
-                self.mark = marker.placed(self.frames, self.mark)
+                self.mark = self._installed(computation)
                 self.frames = None
                 root = computation = computation.computation
             elif kind is Masked:
@@ -216,6 +218,19 @@ class Stack:
             else:
                 break
         self._begin(start(computation), root)
+
+    def _installed(self, item: Handled) -> Marker:
+        handler = item.handler if item.unshared else item.handler._fork()
+        if item.spares is None:
+            return HandlerMarker(handler, item.site).placed(self.frames, self.mark)
+        marker = item.spares.take(self.mark)
+        if marker is None or not _same_kind(marker.handler, handler):
+            marker = HandlerMarker(handler, item.site)
+            marker.placed(self.frames, self.mark)
+        else:
+            marker.handler, marker.frames = handler, self.frames
+        marker.spares = item.spares
+        return marker
 
     def _capture(
         self, owner: HandlerMarker, item: Computation, multi: bool

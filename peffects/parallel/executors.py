@@ -28,8 +28,8 @@ __all__ = ["Executor", "Serial", "Shuffled", "Threads", "report"]
 
 _TICK_S = 0.1
 _WAIT_S = 0.05
-_GRACE_S = 0.25
-"""After Ctrl-C, how long to wait for iterations that are about to end."""
+_GRACE_S = 0.15
+"""After Ctrl-C, how long to wait for iterations to unwind; some may be in a call that goes on."""
 
 
 class Worker:

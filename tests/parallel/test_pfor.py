@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peffects.effects import effectful
+from peffects.effects import Effect, Operation, effectful
 from peffects.errors import IndexSetError, NotAComputationError, TraverseError
 from peffects.handlers import accum, accumulate, get, prng, run_state, uniform
-from peffects.handling import handle
+from peffects.handling import ParHandler, handle
 from peffects.parallel import ADD, Executor, Fin, Idx, Serial, Shuffled, Table, Threads, pfor, run
 
 EXECUTORS = [Serial(), Shuffled(5), Threads(1), Threads(3, chunk=1), Threads(3)]
@@ -127,3 +127,29 @@ def test_order_of_combination_is_index_order() -> None:
     for executor in EXECUTORS:
         log, _ = run(handle(accumulate("", str.__add__), pfor(letters, accum)), executor=executor)
         assert log == "".join(letters)
+
+
+def test_iterations_may_start_with_handlers_of_different_kinds() -> None:
+    class Name(Effect): ...
+
+    class Say(Operation[Name, str]): ...
+
+    class low(ParHandler[Name]):
+        def say(self, op: Say) -> str:
+            return "low"
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            values = yield from loop(lambda i: high() if i % 2 else self._with())
+            return (yield from k(values))
+
+    class high(low):
+        def say(self, op: Say) -> str:
+            return "high"
+
+    @effectful
+    def says(i: int) -> Any:
+        return (yield from Say()), (yield from Say())
+
+    for executor in (Serial(), Threads(2)):
+        found = run(handle(low(), pfor(Fin(4), says)), executor=executor)
+        assert list(found) == [("low", "low"), ("high", "high")] * 2
