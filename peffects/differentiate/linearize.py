@@ -328,19 +328,29 @@ class _Linearizer:
 
     def cond(self, binding: Binding, pred: Atom, then: Block, orelse: Block) -> None:
         sides = [self.inside(side, self.env) for side in (then, orelse)]
-        self.keep(Binding(binding.vars, Cond(pred, sides[0].primal, sides[1].primal), binding.src))
         active = [
             a is not None or b is not None
             for a, b in zip(*(s.tangents for s in sides), strict=True)
         ]
         if not any(active) and not any(s.linear for s in sides):
+            expr = Cond(pred, sides[0].primal, sides[1].primal)
+            self.keep(Binding(binding.vars, expr, binding.src))
             return
-        blocks = [self.cond_side(side, active) for side in sides]
+        parts = [self.cond_side(side, active) for side in sides]
+        saved = [needed.saved for _, needed in parts]
+        known = self.keep_cond(binding, pred, [side.primal for side in sides], saved)
+        blocks = [
+            refresh(Block(needed.recomputed + linear.bindings, linear.results), known)
+            for linear, needed in parts
+        ]
         found = iter(self.linear.emit(Cond(pred, *blocks), [f"d_{v.name}" for v in binding.vars]))
         self.set_tangents(binding.vars, [next(found) if is_on else None for is_on in active])
 
-    def cond_side(self, side: Linearized, active: Sequence[bool]) -> Block:
-        """One side's tangents, after recomputing what they need: only this side may run."""
+    def cond_side(self, side: Linearized, active: Sequence[bool]) -> tuple[Block, Slice]:
+        """One side's tangents, and what they need: it is recomputed, as only this side may run.
+
+        What it read of a table that is overwritten afterwards is saved.
+        """
         b = self.linear.nested()
         b.bindings.extend(side.linear)
         results = [
@@ -349,8 +359,36 @@ class _Linearizer:
             if is_on
         ]
         linear = b.block(*results)
-        needed = slice_for(free_vars(linear), side.primal.bindings, (), can_save=False)
-        return refresh(Block(needed.recomputed + linear.bindings, linear.results))
+        bindings, wanted = side.primal.bindings, free_vars(linear)
+        needed = slice_for(wanted, bindings, (), can_save=False)
+        read = {var for again in needed.recomputed for var in expr_free_vars(again.expr)}
+        if not read.isdisjoint(self.overwritten):
+            needed = slice_for(wanted, bindings, (), can_save=True, costly=self.overwritten)
+        return linear, needed
+
+    def keep_cond(
+        self,
+        binding: Binding,
+        pred: Atom,
+        sides: Sequence[Block],
+        saved: Sequence[tuple[Var, ...]],
+    ) -> dict[Var, Atom]:
+        """Keep a branch with the saved values as further results, zero on the other side."""
+        blocks = []
+        for mine, side in enumerate(sides):
+            b = Builder(binding.src)
+            more = [
+                var if owner == mine else zeros(b, var.type)
+                for owner, variables in enumerate(saved)
+                for var in variables
+            ]
+            bindings = side.bindings + tuple(b.bindings)
+            blocks.append(Block(bindings, (*side.results, *more)))
+        everything = [var for variables in saved for var in variables]
+        leaving = tuple(map(fresh_like, everything))
+        expr = Cond(pred, blocks[0], blocks[1])
+        self.keep(Binding(binding.vars + leaving, expr, binding.src))
+        return dict(zip(everything, leaving, strict=True))
 
     # --- accumulators ----------------------------------------------------------------------------
 

@@ -206,6 +206,16 @@ def recurrence(x: Any) -> Any:
     return pe.sum(lambda i: s[i] ** 2)
 
 
+def branching_product(x: Any) -> Any:
+    s = pe.state(x)
+    for i in range(1, len(x)):
+        if x[i] > 1.0:
+            s[i] = s[i - 1] * s[i]
+        elif x[i] > 0.7:
+            s[i] = pe.sin(s[i - 1]) * s[i] * s[i]
+    return pe.sum(lambda i: s[i])
+
+
 def rows(a: Any) -> Any:
     s = pe.state(a)
 
@@ -258,6 +268,7 @@ def read_after_write(x: Any) -> Any:
     ("f", "x"),
     [
         (recurrence, X), (rows, M), (snapshot, X), (in_parallel, M), (read_after_write, X),
+        (branching_product, X),
         (cholesky, M @ M.T + 2 * np.eye(4)),
     ],
 )  # fmt: skip
@@ -283,7 +294,7 @@ def branching(x: Any) -> Any:
     return pe.sum(lambda i: s[i])
 
 
-@pytest.mark.parametrize("f", [chain, branching, read_after_write])
+@pytest.mark.parametrize("f", [chain, branching, branching_product, read_after_write])
 def test_reverse_mode_touches_elements_and_not_tables(f: Any) -> None:
     """Twice the length costs twice the work, forwards and backwards: no table a round."""
 
