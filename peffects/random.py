@@ -18,14 +18,24 @@ import numpy as np
 from peffects import threefry
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
-from peffects.ir.builder import lit_like
-from peffects.ir.syntax import F64, I64, SCALARS
+from peffects.ir.syntax import I64
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.arithmetic import Operand
 from peffects.staging.folds import cumsum
 from peffects.staging.ops import loop_operation, table
+from peffects.staging.random_words import (
+    folded,
+    hash_word,
+    key_word,
+    literal_word,
+    no_key,
+    unit_exponential,
+    unit_normal,
+    unit_uniform,
+    upper_half,
+    word_of,
+)
 from peffects.staging.scalars import (
-    ScalarTracer,
     binary,
     compare,
     convert,
@@ -33,8 +43,6 @@ from peffects.staging.scalars import (
     lift,
     make,
     pointwise,
-    unary,
-    unary_float,
 )
 from peffects.staging.sorting import argsort, searchsorted
 from peffects.staging.trace import current, here, staging
@@ -53,10 +61,6 @@ __all__ = [
     "uniform",
 ]
 
-_WORD = SCALARS["uint64"]
-_LOW = 0xFFFFFFFF
-_UNIT = 2.0**-53
-
 # --- keys ----------------------------------------------------------------------------------------
 
 
@@ -64,7 +68,7 @@ def key(seed: Any) -> Any:
     """The key of a seed, an integer, of which the lowest 64 bits count."""
     if _is_plain(seed):
         return np.uint64(threefry.new_key(int(seed)))
-    return _hash(_literal(0), _word(seed))
+    return hash_word(literal_word(0), word_of(seed))
 
 
 def split(key: Any, count: Any = 2) -> Any:
@@ -82,60 +86,19 @@ def fold_in(key: Any, number: Any) -> Any:
     """The key that belongs to an integer under `key`: that of iteration `number` of a loop."""
     if _is_plain(key, number):
         return np.uint64(threefry.fold_in(_checked(key), int(number)))
-    return _folded(key, number)
-
-
-@pointwise
-def _folded(key: Any, number: Any) -> Any:
-    return _hash(_key(key), _word(number))
-
-
-def _is_plain(*values: object) -> bool:
-    """Whether all are ordinary numbers."""
-    return not any(is_symbolic(x) or isinstance(x, np.ndarray) for x in values)
-
-
-def _no_key(value: object) -> KernelTypeError:
-    return KernelTypeError(
-        f"{value!r:.60} is no key of random numbers.",
-        at=here(),
-        fix="Make one with `pe.random.key(seed)`; a key is an np.uint64.",
-    )
+    return folded(key, number)
 
 
 def _checked(key: object) -> int:
     """A plain key as a Python int."""
     if not isinstance(key, np.uint64):
-        raise _no_key(key)
+        raise no_key(key)
     return int(key)
 
 
-def _key(key: object) -> ScalarTracer:
-    """A key as a symbol."""
-    operand = lift(key, "a key of random numbers")
-    if operand.type != _WORD:
-        raise _no_key(key)
-    return make(operand)
-
-
-def _word(number: object) -> ScalarTracer:
-    """An integer modulo 2**64."""
-    operand = lift(number)
-    if not operand.type.is_integer:
-        raise KernelTypeError(
-            f"the float {number!r:.60} is folded into a key.", at=here(), fix="Give an integer."
-        )
-    if isinstance(number, int):
-        return _literal(number)
-    return make(Operand(cast(Operand(operand.atom, operand.type, False), _WORD), _WORD, False))
-
-
-def _literal(value: int) -> ScalarTracer:
-    return make(Operand(lit_like(value % 2**64, _WORD), _WORD, False))
-
-
-def _hash(key: ScalarTracer, number: ScalarTracer) -> Any:
-    return binary(op.THREEFRY, key, number)
+def _is_plain(*values: object) -> bool:
+    """Whether all are ordinary numbers."""
+    return not any(is_symbolic(x) or isinstance(x, np.ndarray) for x in values)
 
 
 # --- draws ---------------------------------------------------------------------------------------
@@ -145,13 +108,7 @@ def uniform(key: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
     """A float64 in [low, high): `low + (high - low) * u`, u one of 2**53 equally likely numbers."""
     if _is_plain(key, low, high):
         return low + (high - low) * threefry.to_uniform(_checked(key))
-    return _scaled(_uniform(key), low, high)
-
-
-@pointwise
-def _uniform(key: Any) -> Any:
-    top = binary(op.SHIFT_RIGHT, _key(key), _literal(11))
-    return binary(op.MUL, convert(convert(top, I64), F64), _UNIT)
+    return _scaled(unit_uniform(key), low, high)
 
 
 def _scaled(unit: Any, low: Any, high: Any) -> Any:
@@ -167,16 +124,7 @@ def normal(key: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """
     if _is_plain(key, loc, scale):
         return loc + scale * threefry.to_normal(_checked(key))
-    return _moved(_normal(key), loc, scale)
-
-
-@pointwise
-def _normal(key: Any) -> Any:
-    word = _key(key)
-    radius, turn = (_uniform(_hash(word, _literal(number))) for number in (0, 1))
-    logarithm = unary_float(op.LOG_UNIT, binary(op.SUB, 1.0, radius))
-    length = unary(op.SQRT, binary(op.MUL, -2.0, logarithm))
-    return binary(op.MUL, length, unary_float(op.COS_TURN, turn))
+    return _moved(unit_normal(key), loc, scale)
 
 
 def _moved(unit: Any, loc: Any, scale: Any) -> Any:
@@ -189,7 +137,7 @@ def exponential(key: Any, scale: Any = 1.0) -> Any:
     """A float64 from the exponential distribution with this mean."""
     if _is_plain(key, scale):
         return -threefry.log_unit(1.0 - threefry.to_uniform(_checked(key))) * scale
-    unit = unary(op.NEG, unary_float(op.LOG_UNIT, binary(op.SUB, 1.0, _uniform(key))))
+    unit = unit_exponential(key)
     return unit if isinstance(scale, float | int) and scale == 1 else binary(op.MUL, unit, scale)
 
 
@@ -197,7 +145,7 @@ def bernoulli(key: Any, probability: Any = 0.5) -> Any:
     """True with this probability."""
     if _is_plain(key, probability):
         return bool(threefry.to_uniform(_checked(key)) < probability)
-    return compare(op.LT, _uniform(key), probability)
+    return compare(op.LT, unit_uniform(key), probability)
 
 
 def integers(key: Any, low: Any, high: Any) -> Any:
@@ -219,26 +167,13 @@ _UPPER_END_IS_OUT = "The upper end is left out: `integers(key, 0, 6)` gives 0 to
 
 @pointwise
 def _integers(key: Any, low: Any, high: Any) -> Any:
-    word, low, high = _key(key), convert(low, I64), convert(high, I64)
+    word, low, high = key_word(key), convert(low, I64), convert(high, I64)
     trace = staging()
     some = compare(op.LT, low, high)
     text = "no integer is in [{0}, {1})."
     trace.check(some.atom, ValueRangeError, text, (low.atom, high.atom), _UPPER_END_IS_OUT)
-    place = _upper_half(word, _word(binary(op.SUB, high, low)))
+    place = upper_half(word, word_of(binary(op.SUB, high, low)))
     return make(Operand(binary(op.ADD, low, convert(place, I64)).atom, I64, True))
-
-
-def _upper_half(x: ScalarTracer, y: ScalarTracer) -> ScalarTracer:
-    """The upper 64 bits of the product of two words, by halves whose products fit."""
-
-    def halves(word: ScalarTracer) -> tuple[Any, Any]:
-        return word & np.uint64(_LOW), word >> np.uint64(32)
-
-    (x0, x1), (y0, y1) = halves(x), halves(y)
-    mixed = x1 * y0
-    carry = (x0 * y0 >> np.uint64(32)) + (mixed & np.uint64(_LOW)) + x0 * y1
-    high: ScalarTracer = x1 * y1 + (mixed >> np.uint64(32)) + (carry >> np.uint64(32))
-    return high
 
 
 # --- draws from tables ---------------------------------------------------------------------------
@@ -272,7 +207,7 @@ def categorical(key: Any, weights: Any) -> Any:
     text, fix = "the weights of `categorical` have the sum {0}.", "Give weights that can be shared."
     trace.check(good.atom, ValueRangeError, text, (lift(total).atom,), fix)
     # u < 1 and rounding keep the target below the total: an element of weight 0 is never found.
-    return searchsorted(sums, binary(op.MUL, _uniform(key), total), "right")
+    return searchsorted(sums, binary(op.MUL, unit_uniform(key), total), "right")
 
 
 @loop_operation
@@ -282,4 +217,4 @@ def permutation(key: Any, n: Any) -> Any:
     All orders are as likely as each other up to the chance, below n**2 / 2**65, of two equal keys.
     The effect `Random` shuffles in another way, so its permutations are others.
     """
-    return argsort(table(lambda i: _folded(key, i), over=n))
+    return argsort(table(lambda i: folded(key, i), over=n))

@@ -40,12 +40,10 @@ from peffects.handlers import (
     attempt,
     get,
     local,
-    prng,
     put,
     reader,
     run_state,
     throw,
-    uniform,
     weak_exceptions,
 )
 from peffects.parallel import MAX
@@ -530,14 +528,6 @@ def test_a_handler_from_outside_is_read_at_each_call(monkeypatch: pytest.MonkeyP
     assert kernel(1.0) == (7.0, 8.0)
     monkeypatch.setitem(globals(), "STARTS", run_state(9.0))
     assert kernel(1.0) == (9.0, 10.0)
-
-
-def test_numbers_drawn_in_a_kernel_are_those_of_the_machine() -> None:
-    @effectful
-    def draws() -> Any:
-        return (yield from uniform()), (yield from uniform())
-
-    check_staged(lambda _: handle(prng(3), draws()), (0.0,))
 
 
 def test_a_debugger_sees_the_program() -> None:

@@ -131,18 +131,23 @@ def permutation(n: int) -> Eff[Random, list[int]]:
     return _permutation(Random, n)
 
 
+def _is_symbol(value: object) -> bool:
+    """Whether `value` is known only when a kernel runs: then the kernel tests it."""
+    return getattr(type(value), "_pe_symbolic", False) is True
+
+
 def _integers(instance: type[Random], low: int, high: int) -> Eff[Random, int]:
-    if high <= low:
+    if not (_is_symbol(low) or _is_symbol(high)) and high <= low:
         raise EffectArgumentError(
             f"no integer is in [{low}, {high}).",
             at=caller(),
             fix="The upper end is left out: `integers(0, 6)` gives 0 to 5.",
         )
-    return _integer_from(instance, low, high - low)
+    return _integer_from(instance, low, high)
 
 
 def _choice(instance: type[Random], options: Sequence[T]) -> Eff[Random, T]:
-    if len(options) == 0:
+    if not _is_symbol(options) and len(options) == 0:
         raise EffectArgumentError(
             "`choice` was given no options.", at=caller(), fix="Test for the empty case before."
         )
@@ -150,7 +155,7 @@ def _choice(instance: type[Random], options: Sequence[T]) -> Eff[Random, T]:
 
 
 def _permutation(instance: type[Random], n: int) -> Eff[Random, list[int]]:
-    if n < 0:
+    if not _is_symbol(n) and n < 0:
         raise EffectArgumentError(
             f"there is no permutation of {n} numbers.", at=caller(), fix="Give a size of 0 or more."
         )
@@ -164,7 +169,8 @@ def _exponential(instance: type[Random]) -> Eff[Random, float]:
 
 
 @effectful
-def _integer_from(instance: type[Random], low: int, span: int) -> Eff[Random, int]:
+def _integer_from(instance: type[Random], low: int, high: int) -> Eff[Random, int]:
+    span = high - low
     words = _words(span)
     while True:
         drawn = 0

@@ -11,6 +11,7 @@ from peffects.handling import Handler
 from peffects.parallel import monoid
 from peffects.source import is_internal_file
 from peffects.staging.functions import is_rewritten, rewritten
+from peffects.staging.handled.random_keys import KEY_CALLS, STAGED_GENERATORS
 from peffects.staging.hooks import Hooks, resolve
 
 __all__ = ["is_staged", "staged_callee", "staged_class", "staged_function"]
@@ -33,6 +34,7 @@ class _OwnHooks(Hooks):
 
 def staged_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """The rewritten form of a generator function or clause."""
+    function = STAGED_GENERATORS.get(function, function)
     if not isinstance(function, FunctionType) or is_rewritten(function):
         return function
     ours = is_internal_file(function.__code__.co_filename)
@@ -46,6 +48,8 @@ def is_staged(kind: type) -> bool:
 
 def staged_callee(function: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in place of a function that a handler holds; monoids of ours are rewritten."""
+    if function in KEY_CALLS:
+        return KEY_CALLS[function]
     if getattr(function, "__module__", None) == monoid.__name__:
         return staged_function(function)
     return resolve(function)

@@ -44,7 +44,7 @@ from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
 from peffects.staging.branches import Frame, Names
-from peffects.staging.captures import StepKind
+from peffects.staging.captures import Guard, StepKind, token_of
 from peffects.staging.handled.boundaries import (
     Boundary,
     EffectBranch,
@@ -64,6 +64,7 @@ from peffects.staging.handled.parallel import (
     run_loop,
     traverse_of,
 )
+from peffects.staging.handled.random_keys import as_word, is_key
 from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.outcomes import UNSET
@@ -303,8 +304,13 @@ class StagingMachine(Machine):
         inputs = inputs_of(self.trace)
         ours = is_staged(kind) or self.trace.was_made(handler)
         for name, value in vars(handler).items():
-            if name not in FIXED_FIELDS and not ours:
-                value = inputs.reach(value, inputs.path_of(handler).then(StepKind.ATTRIBUTE, name))
+            path = inputs.path_of(handler).then(StepKind.ATTRIBUTE, name)
+            if is_key(handler, name):
+                if not ours:
+                    inputs.guards.append(Guard(path, token_of(value)))
+                value = as_word(value)
+            elif name not in FIXED_FIELDS and not ours:
+                value = inputs.reach(value, path)
             fork.__dict__[name] = value
         self.trace.note_made(fork)
         return fork

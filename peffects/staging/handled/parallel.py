@@ -164,13 +164,15 @@ def _basic(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any]) -
 
 
 def _split(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any]) -> Any:
-    values = yield from loop(self.split(n))
+    split = staged_function(type(self).split)
+    values = yield from loop(split(self, n))
     return (yield from k(values))
 
 
 def _collect(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any]) -> Any:
     answers = yield from loop()
-    return (yield from k(self.collect(answers.shown())))
+    collect = staged_function(type(self).collect)
+    return (yield from k(collect(self, answers.shown())))
 
 
 def _accumulate(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any]) -> Any:

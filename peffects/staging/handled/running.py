@@ -11,6 +11,7 @@ from peffects.parallel.pfor import pfor
 from peffects.parallel.running import run
 from peffects.staging.handled.machine import StagingMachine
 from peffects.staging.handled.parallel import staged_pfor
+from peffects.staging.handled.random_keys import RANDOM_CALLS
 from peffects.staging.trace import current, here
 
 __all__ = ["EFFECT_CALLS"]
@@ -36,5 +37,5 @@ def _pfor(n: Any, body: Any, /) -> Any:
     return pfor(n, body) if current() is None else staged_pfor(n, body)
 
 
-EFFECT_CALLS: dict[object, Callable[..., Any]] = {run: _run, pfor: _pfor}
+EFFECT_CALLS: dict[object, Callable[..., Any]] = {run: _run, pfor: _pfor, **RANDOM_CALLS}
 """What is called in a kernel in place of the functions of the effect machine."""
