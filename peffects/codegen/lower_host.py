@@ -52,9 +52,9 @@ from peffects.ir.typing import set_of
 
 __all__ = ["FEW", "HOSTED_FROM_NS", "HostLowering"]
 
-HOSTED_FROM_NS = 100_000
-"""Bodies with at least this much work are run by the launcher, which takes some microseconds for
-each of its stages."""
+HOSTED_FROM_NS = 500_000
+"""Bodies with at least this much work are run by the launcher.  It takes up to 20 microseconds for
+each of their stages, which two threads then have saved."""
 FEW = 64
 """Parallel loops of fewer iterations, where that is known, are not worth a launch."""
 
