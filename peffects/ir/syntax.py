@@ -26,7 +26,7 @@ A `for` may run its iterations in any order: its body can write only by `+=` on 
 monoid is associative and commutative, so the grammar has no loop that races.  Reductions are not a
 form of their own: `sum` is `with_acc r. for i. r += e`, so one rule serves both.  How sums, early
 exit and dependent tables are said is in `docs/decisions/003-ir-hard-cases.md`; why overwriting is a
-value and yet costs one element, in `docs/decisions/008-overwriting-is-a-value.md`.
+value and yet costs one element, in `docs/decisions/013-overwriting-is-a-value.md`.
 
 Nodes are frozen and hold tuples; variables are compared by identity; every binding knows the user's
 line.  Constructors compute nothing: `ir/builder.py` builds, `ir/check.py` checks, `ir/evaluate.py`
