@@ -99,33 +99,31 @@ ALL_PYTHON = python_files(*CODE_DIRS)
 all_python = pytest.mark.parametrize("path", ALL_PYTHON, ids=name_of)
 
 
-@all_python
-def test_file_is_not_too_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
-
-
-@all_python
-def test_module_has_docstring(path: Path) -> None:
-    assert ast.get_docstring(parse(path)), (
-        "say what the module holds and its place in the data flow"
-    )
-
-
-@all_python
-def test_module_name_says_what_is_in_it(path: Path) -> None:
-    assert path.stem not in VAGUE_NAMES
-
-
-@all_python
-def test_function_is_not_too_long(path: Path) -> None:
-    """At most 60 lines, but for a single `match` or table and a few lines beside it."""
-    too_long = {
-        f"{function.name}:{function.lineno}": function_lines(function)
-        for function in functions(parse(path))
+def too_long_functions(tree: ast.Module) -> list[str]:
+    """Functions of more than 60 lines, but for a single `match` or table and a few lines beside."""
+    return [
+        f"{function.name}:{function.lineno}: {function_lines(function)} lines"
+        for function in functions(tree)
         if function_lines(function) > MAX_FUNCTION_LINES
         and function_lines(function) - longest_table(function) > MAX_LINES_BESIDE_A_TABLE
-    }
-    assert not too_long
+    ]
+
+
+@all_python
+def test_file_keeps_the_rules(path: Path) -> None:
+    """All rules in one test, so that each file is parsed once."""
+    name, tree = name_of(path), parse(path)
+    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+    assert ast.get_docstring(tree), "say what the module holds and its place in the data flow"
+    assert path.stem not in VAGUE_NAMES
+    assert too_long_functions(tree) == []
+    late = [
+        f"{name}:{line}: {package}"
+        for package, line in late_imports(tree)
+        if allowed_late(package, path) is None
+    ]
+    assert late == []
+    assert name in CATCH_ALLS or catch_alls(tree) == []
 
 
 def test_functions_of_the_package_are_short() -> None:
@@ -140,9 +138,9 @@ def test_functions_of_the_package_are_short() -> None:
     assert deciles[8] <= 30
 
 
-def late_imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Top-level packages imported inside functions of `path`, with the line."""
-    for function in functions(parse(path)):
+def late_imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Top-level packages imported inside functions of a module, with the line."""
+    for function in functions(tree):
         for node in ast.walk(function):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -157,25 +155,19 @@ def allowed_late(package: str, path: Path) -> tuple[str, str] | None:
     return next((row for row in rows if name_of(path).startswith(row[1])), None)
 
 
-@all_python
-def test_imports_are_at_the_top(path: Path) -> None:
-    late = [
-        f"{name_of(path)}:{line}: {package}"
-        for package, line in late_imports(path)
-        if allowed_late(package, path) is None
-    ]
-    assert not late
-
-
 def test_allowed_late_imports_are_needed() -> None:
-    used = {allowed_late(package, path) for path in ALL_PYTHON for package, _ in late_imports(path)}
+    used = {
+        allowed_late(package, path)
+        for path in ALL_PYTHON
+        for package, _ in late_imports(parse(path))
+    }
     assert set(LATE_IMPORTS) - used == set()
 
 
-def catch_alls(path: Path) -> list[int]:
+def catch_alls(tree: ast.Module) -> list[int]:
     """Lines of bare `except:` and `except Exception`."""
     found = []
-    for node in ast.walk(parse(path)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
             names = {item.id if isinstance(item, ast.Name) else item for item in caught}
@@ -184,13 +176,8 @@ def catch_alls(path: Path) -> list[int]:
     return found
 
 
-@all_python
-def test_only_expected_exceptions_are_caught(path: Path) -> None:
-    assert name_of(path) in CATCH_ALLS or not catch_alls(path)
-
-
 def test_allowed_catch_alls_are_needed() -> None:
-    assert [name for name in CATCH_ALLS if not catch_alls(ROOT / name)] == []
+    assert [name for name in CATCH_ALLS if not catch_alls(parse(ROOT / name))] == []
 
 
 @pytest.mark.parametrize("path", text_files(), ids=name_of)
