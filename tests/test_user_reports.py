@@ -1,7 +1,7 @@
 """Groups D and E of what users of other libraries report, as forward programs.
 
-Values at kinks and invalid branches, compile time, messages.  Derivatives of these cases are in
-`tests/ad/test_user_reports.py`.
+Values at kinks and invalid branches, compile time, messages.  Groups B and C are in
+`test_user_reports_loops.py`, derivatives of all in `tests/ad/test_user_reports.py`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,23 @@ def test_d1_a_side_that_fails_is_not_run() -> None:
 
     x, n = np.array([4, 6, 8]), np.array([2, 0, 2])
     assert guarded(x, n).tolist() == [3, -1, -1]
+
+
+def test_d2_the_square_of_a_norm_of_zero() -> None:
+    """J3058, J4177: `norm(x) ** 2` at 0; a rotation by no angle, guarded as bundle adjusters do."""
+
+    @pe.kernel
+    def square(x: Any) -> Any:
+        return np.linalg.norm(x) ** 2
+
+    @pe.kernel
+    def sinc(theta: Any) -> Any:
+        return 1.0 if theta == 0.0 else pe.sin(theta) / theta
+
+    assert square(np.zeros(3)) == 0.0
+    assert square(np.array([3.0, 4.0, 0.0])) == 25.0
+    assert sinc(0.0) == 1.0
+    assert sinc(0.5) == pytest.approx(math.sin(0.5) / 0.5)
 
 
 # --- E: compile time, memory, messages -----------------------------------------------------------

@@ -69,6 +69,19 @@ class Reference(ArrayMethods):
         """The value."""
 
 
+def _without_whole_axes(items: tuple[Item, ...], rank: int) -> tuple[Item, ...]:
+    """The indices without `:` and `...` at their end, which name axes that are taken whole."""
+    if items and items[-1] is ... and len(items) <= rank + 1:
+        items = items[:-1]
+    while items and len(items) <= rank and _is_whole(items[-1]):
+        items = items[:-1]
+    return items
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, slice) and item.start is item.stop is item.step is None
+
+
 class AccumulatorTracer(Reference):
     """A value that loops add to; its final value once it is read."""
 
@@ -143,6 +156,7 @@ class AccumulatorTracer(Reference):
         """Accumulate `value` at `items`."""
         trace = staging()
         trace.check_open(self.scope, self.what())
+        items = _without_whole_axes(items, len(self.index_sets))
         indices, bounds = place_of(self.name, self.type, items, unchecked)
         atom = fit(value, drop_axes(self.type, len(indices)), f"what is added to `{self.name}`")
         trace.note_write(self.held)

@@ -1,6 +1,7 @@
 """Indices of a kernel that runs as plain Python, as places in arrays; loops over pairs.
 
-What staging knows of an axis from its label is known here of accumulators and packed tables only.
+What staging knows of an axis from its label is known here of accumulators, packed tables and what a
+loop gave.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from peffects.errors import BoundsError, IndexSetError, UnknownIndexSetError
 from peffects.parallel.dependent import Pairs, Range
 from peffects.parallel.index_set import Fin, Idx, IndexSet, Product
 from peffects.parallel.packed import Packed
-from peffects.parallel.structures import as_index_set
+from peffects.parallel.structures import Elements, as_index_set
 from peffects.staging.trace import here
 from peffects.stepping.values import Accumulator, Index, PastEnd, Row, Set
 
@@ -37,6 +38,9 @@ def items_of(owner: Any, key: Any) -> list[Any]:
     items = [part for item in (key if isinstance(key, tuple) else (key,)) for part in _parts(item)]
     if pairs is not None and len(items) > 1:
         return [_place(pairs, items[0], items[1]), *items[2:]]
+    for place, axis in enumerate(getattr(owner, "axes", ())[: len(items)]):
+        if isinstance(axis, Elements) and isinstance(items[place], str):
+            items[place] = int(axis.ordinal(items[place]))
     return items
 
 

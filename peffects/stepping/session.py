@@ -412,7 +412,7 @@ class _Session:
             if pairs is not None:
                 return Packed(pairs, column)
             found = column.reshape(shape + column.shape[1:]).view(Row)
-            found.over = sets[0].structure
+            found.axes = tuple(index_set.structure for index_set in sets)
             return found
 
         return rows.tables(made, len(sets))
@@ -520,8 +520,9 @@ def _accumulator(
             at=here(),
             fix="`and` and `or` combine bools (`dtype=bool`), the others numbers.",
         )
-    sizes = tuple(s.size or 0 for s in as_sets(over))
-    return Accumulator(sizes, elem, monoid, pairs_of(over))
+    sets = as_sets(over)
+    sizes = tuple(s.size or 0 for s in sets)
+    return Accumulator(sizes, elem, monoid, pairs_of(over), tuple(s.structure for s in sets))
 
 
 def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: Any) -> Any:

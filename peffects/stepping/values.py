@@ -128,9 +128,14 @@ class Index(Int, Idx[Any]):
 
 
 class Row(np.ndarray[Any, np.dtype[Any]]):
-    """A table that a loop over one index set gave: a row of a packed table, if that is a range."""
+    """A table that a loop gave, with the index sets of its axes: a row of a packed one, if a range."""
 
-    over: IndexSet[Any] | None = None
+    axes: tuple[IndexSet[Any] | None, ...] = ()
+
+    @property
+    def over(self) -> IndexSet[Any] | None:
+        """What its first axis runs over."""
+        return self.axes[0] if self.axes else None
 
 
 class PastEnd(Exception):
@@ -144,9 +149,15 @@ class Accumulator(NDArrayOperatorsMixin):
     """What `pe.accumulator` makes: an array that is changed by combining only."""
 
     def __init__(
-        self, shape: tuple[int, ...], elem: Scalar, monoid: Monoid, pairs: Pairs | None = None
+        self,
+        shape: tuple[int, ...],
+        elem: Scalar,
+        monoid: Monoid,
+        pairs: Pairs | None = None,
+        axes: tuple[IndexSet[Any] | None, ...] = (),
     ) -> None:
         self.pairs = pairs
+        self.axes = axes
         self.array: Array = np.full(shape, identity_of(monoid, elem), elem.dtype)
         self.monoid = monoid
         self.name = "the accumulator"

@@ -50,6 +50,18 @@ def colors(x: Any) -> Any:
     return w, w[Color.GREEN], counts
 
 
+NAMES = pe.Elements.of(["Bob", "Alice"])
+
+
+def names(x: Any) -> Any:
+    total, parity = pe.accumulator(NAMES), pe.accumulator((2, NAMES))
+    for i in pe.par(x):
+        total["Bob"] += x[i]
+        parity[i % 2, "Alice"] += x[i]
+    t = pe.table(lambda i, name: x[i] * int(name), over=(x, NAMES))
+    return total, total["Bob"], parity, t[2, "Bob"]
+
+
 def cells(x: Any) -> Any:
     grid = Cell(x.index, pe.Fin(2))
     total = pe.accumulator()
@@ -109,7 +121,7 @@ def packed(x: Any) -> Any:
 
 
 KERNELS: list[Callable[[Any], Any]] = [
-    joined, flags, colors, cells, fields, ranges, triangle, counted, sequential, packed,
+    joined, flags, colors, names, cells, fields, ranges, triangle, counted, sequential, packed,
 ]  # fmt: skip
 
 
