@@ -128,7 +128,7 @@ class Index(Int, Idx[Any]):
 
 
 class Row(np.ndarray[Any, np.dtype[Any]]):
-    """A table that a loop gave, with the index sets of its axes: a row of a packed one, if a range."""
+    """A table that a loop gave, and the index sets of its axes; over a range, a packed row."""
 
     axes: tuple[IndexSet[Any] | None, ...] = ()
 
