@@ -185,6 +185,13 @@ def _through_double(function: Callable[..., float]) -> Callable[..., Value]:
     return lambda *xs: xs[0].dtype.type(function(*map(float, xs)))
 
 
+def _where(
+    holds: Callable[[float], bool], function: Callable[[float], float]
+) -> Callable[..., Value]:
+    """As `_through_double`, of a function that is defined where `holds`; nan elsewhere."""
+    return _through_double(lambda x: function(x) if holds(x) else math.nan)
+
+
 def _in_f64(function: Callable[..., Value]) -> Callable[..., Value]:
     """A function of numpy on any floats: computed in f64 and rounded."""
     return lambda *xs: function(*(np.float64(x) for x in xs)).astype(xs[0].dtype)
@@ -307,8 +314,10 @@ TO_BITS = _row("to_bits", 1, _bits, _reinterpreted({"float64": "uint64", "float3
 OF_BITS = _row("of_bits", 1, _of_bits, _reinterpreted({"uint64": "float64", "uint32": "float32"}))
 
 THREEFRY = _row("threefry", 2, _word, _hash, TRANSCENDENTAL)
-LOG_UNIT = _row("log_unit", 1, _double, _through_double(threefry.log_unit), TRANSCENDENTAL)
-COS_TURN = _row("cos_turn", 1, _double, _through_double(threefry.cos_turn), TRANSCENDENTAL)
+LOG_UNIT = _row(
+    "log_unit", 1, _double, _where(lambda x: 0 < x < math.inf, threefry.log_unit), TRANSCENDENTAL
+)
+COS_TURN = _row("cos_turn", 1, _double, _where(math.isfinite, threefry.cos_turn), TRANSCENDENTAL)
 
 ORDINAL = _row("ordinal", 1, _ordinal, lambda i: np.int64(i))
 PACKED = _row("packed", 3, _place, lambda row, start, j: start + j)

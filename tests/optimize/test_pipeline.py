@@ -134,9 +134,9 @@ def test_passes_run_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Optimizing is part of each first call: no pass is asked again about what it left alone."""
     asked: list[tuple[str, Program]] = []
 
-    def counted(name: str, transform: Pass, program: Program) -> Program:
+    def counted(name: str, transform: Pass, program: Program, *options: Any) -> Program:
         asked.append((name, program))
-        return run(name, transform, program)
+        return run(name, transform, program, *options)
 
     monkeypatch.setattr(pipeline, "run", counted)
     program = gradient()
