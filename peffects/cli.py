@@ -34,10 +34,21 @@ _TYPE = re.compile(r"(?P<kind>\w+)(\[(?P<axes>\w+(,\w+)*)\])?")
 _DTYPES = {"float": "float64", "int": "int64", "bool": "bool", "f64": "float64", "f32": "float32"}
 _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
 _DTYPES |= {f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES |= {"c64": "complex64", "c128": "complex128"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` (by default the process's arguments) asks for."""
+    try:
+        status = _run(argv)
+        sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit
+    except BrokenPipeError:  # the reader, such as `head`, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="peffects", description="Ask peffects about itself.")
     commands = parser.add_subparsers(dest="command", required=True)
     explain = commands.add_parser("explain", help="print the page of an error, or show a kernel")
@@ -94,8 +105,18 @@ def _explain_kernel(place: str, types: Sequence[str], save: str | None) -> int:
     try:
         function = _load(Path(file), path)
         args = [_argument_type(text) for text in types]
-    except (OSError, AttributeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         print(f"peffects: {error}", file=sys.stderr)
+        return 2
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError as error:
+        wanted = f"{path}{inspect.signature(function)}"
+        print(
+            f"peffects: the types do not fit {wanted}: {error}.\n"
+            f"  Give one for each argument: python -m peffects explain {place} f64[n,m] float ...",
+            file=sys.stderr,
+        )
         return 2
     try:
         explanation = explain(function, *args)
@@ -125,6 +146,10 @@ def _load(file: Path, path: str) -> Callable[..., object]:
         sys.path.remove(str(file.parent))
     found: Any = module
     for name in path.split("."):
+        if not hasattr(found, name):
+            near = difflib.get_close_matches(name, dir(found))
+            hint = f" Did you mean {', '.join(near)}?" if near else ""
+            raise ValueError(f"{file} defines no {path}.{hint}")
         found = getattr(found, name)
     if not callable(found):
         raise ValueError(f"{path} in {file} is no function.")
@@ -136,13 +161,13 @@ def _argument_type(text: str) -> object:
     from peffects.staging.types import ArrayType, ScalarType  # late: it loads numpy
 
     match = _TYPE.fullmatch(text.replace(" ", ""))
-    kind = match and match["kind"]
-    if match is None or kind not in _DTYPES:
+    kind = match["kind"] if match else ""
+    dtype = kind if kind in _DTYPES.values() else _DTYPES.get(kind)
+    if match is None or dtype is None:
         raise ValueError(
             f"{text!r} is no type of an argument: write f64[n,m], i64[n], f32, float, int or bool "
             f"(kinds: {', '.join(_DTYPES)})."
         )
-    dtype = _DTYPES[kind]
     if match["axes"] is None:
         return ScalarType(dtype, weak=kind in ("float", "int"))
     return ArrayType(dtype, match["axes"].count(",") + 1)

@@ -127,6 +127,22 @@ def test_doctor_survives_missing_packages(
     assert found["numba"] == found["numpy"] == "not installed"
 
 
+def test_a_reader_that_has_read_enough_is_no_error(tmp_path: Path) -> None:
+    for k in range(3000):
+        (tmp_path / f"{k:064}.kernels").write_bytes(b"")
+    environment = {**os.environ, "PEFFECTS_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "peffects", "cache", "list"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
 def test_doctor_gives_advice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -205,6 +221,13 @@ def test_explain_shows_a_kernel_of_a_file(model: Path, capsys: pytest.CaptureFix
     assert "== generated source of loss ==" in printed
 
 
+def test_types_may_have_the_names_of_numpy(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", f"{model}:loss", "float64[d]", "float32[n,d]", "float"]) == 0
+    printed = capsys.readouterr().out
+    assert cli.main(["explain", f"{model}:loss", "f64[d]", "f32[n,d]", "float"]) == 0
+    assert printed == capsys.readouterr().out
+
+
 def test_explain_shows_a_derivative(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", f"{model}:slope", "f64[d]", "f64[n,d]", "f64"]) == 0
     assert "optimized program" in capsys.readouterr().out
@@ -231,7 +254,10 @@ def test_explain_shows_an_effectful_program(
     ("subject", "types", "words"),
     [
         ("nowhere.py:loss", [], "there is no file nowhere.py"),
-        ("{model}:los", [], "no attribute 'los'"),
+        ("{model}:los", [], "defines no los. Did you mean loss?"),
+        ("{model}:zzz", [], "defines no zzz."),
+        ("{model}:loss", ["f64[n]"], "do not fit loss("),
+        ("{model}:loss", ["f64"] * 9, "too many positional arguments"),
         ("{model}:number", [], "number in"),
         ("{model}:loss", ["double[n]"], "'double[n]' is no type of an argument"),
     ],
