@@ -252,9 +252,13 @@ class _Carried:
         return changed
 
     def _with_types(self, tree: Tree, joined: Tree, scope: Scope) -> Tree | str:
-        """The tree to carry: a leaf that the body leaves alone keeps its type."""
+        """The tree to carry: a leaf that the body leaves alone keeps its type.
+
+        Of the structures that have the same leaves, a record of tables and a table of records, the
+        loop carries the one that it starts with.
+        """
         merged = joined
-        if tree.structure == joined.structure and not _is_unset(tree):
+        if len(tree.leaves) == len(joined.leaves) and not _is_unset(tree):
             pairs = zip(tree.leaves, joined.leaves, strict=True)
             leaves = tuple(old if isinstance(new, Fixed) else new for old, new in pairs)
             merged = Tree(tree.structure, leaves)

@@ -2,17 +2,21 @@
 
 Most values meet in their own structure, real and complex numbers in a complex one.  An `Ok` and an
 `Err` meet in an `Outcome`, and what is not set yet takes the structure of what it meets, with unset
-leaves.
+leaves.  A dataclass of tables and a table of such dataclasses are the same arrays, and meet in the
+former.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from peffects.staging.outcomes import UNSET, Outcome, is_outcome, parts_of_outcome
+from peffects.staging.records import is_record_of_tables
 from peffects.staging.trees import (
     Composite,
     Node,
+    RecordTable,
     TreeDef,
     flatten,
     flatten_as,
@@ -37,9 +41,19 @@ def common_structure(left: object, right: object) -> TreeDef | None:
         return _node(Outcome, _PARTS, (common_structure(x, y) for x, y in pairs))
     if type(left) is type(right) and (_may_be_partial(left) or _may_be_partial(right)):
         return _common_parts(left, right)
+    if isinstance(left, RecordTable) != isinstance(right, RecordTable):
+        return _record_of(left, right) or _record_of(right, left)
     tree, other = flatten(left)[1], flatten(right)[1]
     tree = with_complex(tree, other)
     return tree if tree == with_complex(other, tree) else None
+
+
+def _record_of(record: object, table: object) -> TreeDef | None:
+    """The structure of `record`, if it is a record of tables, and `table` has such elements."""
+    if not isinstance(table, RecordTable) or not dataclasses.is_dataclass(record):
+        return None
+    tree = flatten(record)[1]
+    return tree if tree == table.structure and is_record_of_tables(record, 0) else None
 
 
 def _may_be_partial(value: object) -> bool:

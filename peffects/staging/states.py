@@ -21,13 +21,14 @@ from peffects.ir.typing import drop_axes
 from peffects.staging.accumulators import Reference, as_table, fit, is_table
 from peffects.staging.arithmetic import Operand
 from peffects.staging.iteration import FoldLoop
+from peffects.staging.meeting import common_structure, leaves_in
 from peffects.staging.ops import table as make_table
 from peffects.staging.ranges import SequentialLoop, SymbolicRange
 from peffects.staging.scalars import ScalarTracer, binary, compare, select
 from peffects.staging.tables import Item, TableTracer, place_of
 from peffects.staging.trace import Cell, Kind, current, here, staging
-from peffects.staging.trees import flatten, is_tree
-from peffects.staging.values import Fixed, Tree, atoms_of, rebuild, tree_of
+from peffects.staging.trees import is_tree
+from peffects.staging.values import Fixed, Tree, atoms_of, describe, rebuild, tree_of
 
 __all__ = ["StateTracer", "state"]
 
@@ -150,10 +151,11 @@ class StateTracer(Reference):
         """Replace the value by one of the same structure and types."""
         self._check_order()
         value = value.read() if isinstance(value, Reference) else value
-        leaves, structure = flatten(value)
-        if structure != self.tree.structure:
+        leaves = leaves_in(value, self.tree.structure)
+        if common_structure(self.cell.value, value) is None or len(leaves) != len(self.tree.leaves):
             raise KernelTypeError(
-                f"{self.what()} is set to a value of another structure.",
+                f"{self.what()} holds {describe(self.cell.value)} and is set to a value of another "
+                f"structure: {describe(value)}.",
                 at=here(),
                 fix="Give a value like the one that it started from.",
             )

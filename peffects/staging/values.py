@@ -33,13 +33,14 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.syntax import RESULT
 from peffects.staging.tables import TableTracer, value_tracer
+from peffects.staging.tabular import Tabular
 from peffects.staging.trace import Scope, here, staging
-from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.staging.trees import TreeDef, flatten, is_tree, parts_of, unflatten
 
 __all__ = [
-    "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "distribute", "join_leaves",
-    "join_trees", "leaf_type", "rebuild", "settle", "size_is_outside", "take", "tree_of",
-    "types_of",
+    "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "describe", "distribute",
+    "join_leaves", "join_trees", "leaf_type", "rebuild", "settle", "size_is_outside", "take",
+    "tree_of", "types_of",
 ]  # fmt: skip
 
 
@@ -216,9 +217,15 @@ def describe(value: object) -> str:
     known = leaf_type(value) if isinstance(value, Tracer | np.ndarray) else None
     if known is not None:
         t = known.type
-        axes = f"a table with {len(t.dims)} axes of {t.elem}" if isinstance(t, Table) else ""
-        return axes or f"a number ({t})"
-    return f"the {type(value).__name__} {value!r:.40}"
+        if not isinstance(t, Table):
+            return f"a number ({t})"
+        return f"a table with {len(t.dims)} {'axis' if len(t.dims) == 1 else 'axes'} of {t.elem}"
+    if isinstance(value, Tabular):
+        return value.what()
+    kind = type(value).__name__
+    if is_tree(value) and any(map(is_symbolic, flatten(value)[0])):
+        return f"the {kind} ({', '.join(describe(part) for _, part in parts_of(value))})"
+    return f"the {kind} {value!r:.40}"
 
 
 def settle(value: object, scope: Scope) -> object:
