@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CODE := peffects tests examples benchmarks
+# A process for each core; the tests of a file stay together, since they share what they compile.
+WORKERS := --numprocesses auto --dist loadfile
 
 .PHONY: help demo test check format lint types imports coverage bench clean
 .NOTPARALLEL:
@@ -15,7 +17,7 @@ demo: $(VENV)/.installed-plot  ## fit a mixture of Gaussians to handwritten digi
 	$(BIN)/python examples/digits_mixture.py
 
 test: $(VENV)/.installed-test  ## all tests, doctests, examples and README snippets
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q $(WORKERS)
 
 check: format lint types imports test  ## what CI runs
 
@@ -32,7 +34,7 @@ imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-logo
 
 coverage: $(VENV)/.installed-dev  ## the tests again, measured; fails below the gate of setup.cfg
-	$(BIN)/python -m pytest -q --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -q $(WORKERS) --cov --cov-report=term-missing:skip-covered
 
 # With the peers of benchmarks/setup_peers.sh where somebody has made that environment.  Some machines
 # name a BLAS kernel in these two variables; numpy then is slower than it could be.

@@ -8,10 +8,11 @@ session's cache.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -49,6 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_unconfigure() -> None:
     """Delete the session's cache of compiled code."""
     shutil.rmtree(_CACHE_DIR, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_stays_is_not_searched() -> Iterator[None]:
+    """After each module, leave what is alive out of later collections.
+
+    Compiled modules and numba's types live as long as the process: to search them again and again
+    costs more and more.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
