@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import builtins
 import functools
-import operator
-import random
-from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from peffects.errors import KernelTypeError, SideEffectError, UnsupportedSyntaxError
+from peffects.errors import KernelTypeError, UnsupportedSyntaxError
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import IndexSet
@@ -43,7 +40,7 @@ from peffects.staging.tabular import Tabular
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
 
-__all__ = ["CHANGE_FIX", "REPLACED", "check_no_effect"]
+__all__ = ["REPLACED"]
 
 Function: TypeAlias = Callable[..., object]
 
@@ -273,49 +270,3 @@ REPLACED: dict[object, Function] = {
         for original, new in (MATH | CASTS | COMPLEX_CALLEES).items()
     },
 }
-
-# --- effects -------------------------------------------------------------------------------------
-
-_CONTAINERS = (list, dict, set, bytearray, deque, defaultdict, OrderedDict)
-_CHANGES = {
-    "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "add",
-    "discard", "setdefault", "popitem", "appendleft", "extendleft", "popleft", "rotate",
-    "difference_update", "intersection_update", "symmetric_difference_update", "move_to_end",
-    "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__",
-}  # fmt: skip
-_EFFECTS = (
-    open, input, exec, eval, compile, breakpoint, setattr, delattr, globals, dir,
-    operator.setitem,
-    operator.delitem, operator.iadd, operator.imul, operator.ior,
-)  # fmt: skip
-_EFFECT_MODULES = {
-    "random", "time", "logging", "secrets", "uuid", "os", "subprocess", "shutil", "tempfile",
-}  # fmt: skip
-CHANGE_FIX = (
-    "Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
-    "`pe.table`, or add to a `pe.accumulator`."
-)
-
-
-def check_no_effect(function: Function) -> None:
-    """Raise SideEffectError if calling `function` does something that Python would do each time."""
-    trace = current()
-    if trace is None:
-        return
-    owner = getattr(function, "__self__", None)
-    name = getattr(function, "__name__", "")
-    if isinstance(owner, _CONTAINERS) and name in _CHANGES and not trace.may_change(owner):
-        raise SideEffectError(
-            f"`{name}` changes a {type(owner).__name__} that was made outside "
-            f"{trace.scope.kind.value}.",
-            at=here(),
-            fix=CHANGE_FIX,
-        )
-    module = getattr(function, "__module__", None) or ""
-    stateful = isinstance(owner, random.Random | np.random.Generator | np.random.RandomState)
-    if function in _EFFECTS or module in _EFFECT_MODULES or stateful:
-        raise SideEffectError(
-            f"`{name}` is called in a kernel, where it would run once, while the kernel is staged.",
-            at=here(),
-            fix="Call it outside the kernel; return what it needs, or pass in what it gives.",
-        )

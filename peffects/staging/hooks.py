@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import os
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
@@ -31,13 +30,14 @@ from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
 from peffects.staging.accumulators import Reference
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
-from peffects.staging.callees import REPLACED, check_no_effect
+from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
+from peffects.staging.purity import check_no_effect, check_stable
 from peffects.staging.ranges import sequential
 from peffects.staging.records import RecordAccumulator, is_record_of_tables, table_of_records
 from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
@@ -54,6 +54,16 @@ __all__ = ["Hooks", "resolve"]
 
 T = TypeVar("T")
 Function = Callable[..., object]
+
+_INSTEAD = {
+    "`try`": "Write what may fail under an `if`, whose other side does not run; "
+    "`pe.check(condition, message)` stops the kernel, and a `try` around its call catches that.",
+    "`with`": "Put it around the call of the kernel.",
+    "`match`": "Write `if`, `elif` and `else`; `pe.match` tells indices of sums and enums apart.",
+    "a class definition": "Define the class outside the kernel.",
+    "`del`": "Leave it out: a local ends with its function.",
+}
+"""What to write instead of statements that kernels do not have."""
 
 
 class Hooks(Writes, SpecialMethods):
@@ -73,7 +83,7 @@ class Hooks(Writes, SpecialMethods):
         trace = current()
         if trace is None or is_symbolic(value):
             return value
-        _refuse_environment(value)
+        check_stable(value)
         if name in self.freevars:
             kind = StepKind.CELL
         elif name in self.function.__globals__:
@@ -124,7 +134,7 @@ class Hooks(Writes, SpecialMethods):
             return value
         if isinstance(owner, IndexSet | Packed):
             return value  # what it is made of was reached when it was
-        _refuse_environment(value)
+        check_stable(value)
         inputs = inputs_of(trace)
         if isinstance(value, MethodType) and value.__self__ is owner:
             path = inputs.path_of(owner).then(StepKind.ATTRIBUTE, name)
@@ -261,7 +271,8 @@ class Hooks(Writes, SpecialMethods):
         if any(getattr(construct, "traced", False) for construct in constructs):
             fixes = {
                 "return": "Set a local, and return it at the end.",
-                "raise": "Test arguments outside the kernel; inside, return a flag.",
+                "raise": "Write `pe.check(condition, message)`, which stops the kernel where the "
+                "condition does not hold; or return a flag.",
             }
             default = (
                 "Use a `while` loop with the condition, or skip the rest of the body with `if`."
@@ -285,7 +296,7 @@ class Hooks(Writes, SpecialMethods):
         raise UnsupportedSyntaxError(
             f"{what} in a kernel.",
             at=here(),
-            fix="Move it out of the kernel into a plain function.",
+            fix=_INSTEAD.get(what, "Move it out of the kernel."),
         )
 
     # --- checks and texts ------------------------------------------------------------------------
@@ -357,16 +368,6 @@ def _is_of_library(function: Function) -> bool:
     )
 
 
-def _refuse_environment(value: object) -> None:
-    """Raise SideEffectError if a kernel would read the environment while it is staged."""
-    if value is os.environ:
-        raise SideEffectError(
-            "`os.environ` is read in a kernel, where it would be read once, while it is staged.",
-            at=here(),
-            fix="Read the variable outside and pass what it says to the kernel.",
-        )
-
-
 def _from_outside(trace: Trace, owner: object) -> bool:
     """Whether what `owner` holds was there before the kernel was staged."""
     if isinstance(owner, ModuleType):
@@ -386,10 +387,10 @@ def resolve(function: Function) -> Function:
     if replacement is not None:
         return replacement
     if isinstance(function, MethodType):
+        check_no_effect(function)
         inner = function.__func__
         if isinstance(inner, FunctionType):
             return MethodType(_function(inner), function.__self__)
-        check_no_effect(function)
         return function
     if isinstance(function, FunctionType):
         return _function(function)

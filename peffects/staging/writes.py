@@ -16,8 +16,8 @@ import numpy as np
 
 from peffects.errors import SideEffectError
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
-from peffects.staging.callees import CHANGE_FIX
 from peffects.staging.inputs import KernelInputs
+from peffects.staging.purity import CHANGE_FIX
 from peffects.staging.records import RecordAccumulator
 from peffects.staging.scalars import is_symbolic
 from peffects.staging.states import StateTracer
