@@ -151,6 +151,13 @@ class Quotient:
 
 
 @dataclass(frozen=True, slots=True)
+class Natural:
+    """`size`, or 0 if it is negative, as a number of the user's may be."""
+
+    size: SizeExpr
+
+
+@dataclass(frozen=True, slots=True)
 class Within:
     """`value` if `least` <= `size` < `below`, and else 0: what depends on a choice by sizes."""
 
@@ -164,7 +171,7 @@ class Within:
         return Within(self.size, self.least, self.below, value)
 
 
-SizeExpr: TypeAlias = Const | SlotSize | Product | Sum | Quotient | Within
+SizeExpr: TypeAlias = Const | SlotSize | Product | Sum | Quotient | Natural | Within
 
 
 # --- buffers ----------------------------------------------------------------------------------

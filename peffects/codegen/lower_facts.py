@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from peffects.codegen.loops import UNBOUNDED_NS, Const, Product, SizeExpr, Sum
+from peffects.codegen.loops import UNBOUNDED_NS, Const, Natural, Product, SizeExpr, Sum
 from peffects.codegen.lower_updates import Overwriting, find_overwriting
 from peffects.ir import primitives as p
 from peffects.ir.syntax import (
@@ -130,7 +130,7 @@ def upper_bound(atom: Atom, facts: Facts, leaf: Leaf) -> SizeExpr | None:
     """A size, at least 0, that `atom` never exceeds; None if none is found."""
     known = leaf(atom)
     if known is not None:
-        return known
+        return known if is_natural(atom, facts) else _at_least_zero(known)
     assert isinstance(atom, Var), "literals are known"
     if isinstance(atom.type, Idx):
         return upper_bound(atom.type.set.size, facts, leaf)
@@ -157,12 +157,12 @@ def _prim_bound(
         case p.PACKED:
             return _prim_bound(p.ADD, args[1:], facts, leaf)
         case p.ADD | p.MAX:
-            both = bounds(*map(_at_least_zero, args))
+            both = bounds(*args)
             return None if both is None else Sum(tuple(both))
         case p.MUL if are_natural(*args):
             both = bounds(*args)
             return None if both is None else Product(tuple(both))
-        case p.SUB | p.FLOORDIV if are_natural(*args):
+        case p.SUB | p.FLOORDIV if are_natural(args[1]):
             return upper_bound(args[0], facts, leaf)
         case p.MIN:
             left, right = (upper_bound(arg, facts, leaf) for arg in args)
@@ -170,7 +170,7 @@ def _prim_bound(
         case p.MOD if are_natural(args[1]):
             return upper_bound(args[1], facts, leaf)
         case p.SELECT:
-            both = bounds(*map(_at_least_zero, args[1:]))
+            both = bounds(*args[1:])
             return None if both is None else Sum(tuple(both))
         case _ if op is p.CAST[I64] and args[0].type == BOOL:
             return Const(1)
@@ -178,8 +178,9 @@ def _prim_bound(
             return None
 
 
-def _at_least_zero(atom: Atom) -> Atom:
-    return Lit(max(0, atom.value), I64) if isinstance(atom, Lit) else atom
+def _at_least_zero(size: SizeExpr) -> SizeExpr:
+    """A negative number of the user's would make a sum of bounds too small."""
+    return Const(max(0, size.value)) if isinstance(size, Const) else Natural(size)
 
 
 def is_natural(atom: Atom, facts: Facts) -> bool:

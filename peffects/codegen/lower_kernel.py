@@ -40,6 +40,7 @@ from peffects.codegen.loops import (
     LOG_WORDS,
     Buffer,
     Const,
+    Natural,
     Product,
     Quotient,
     Role,
@@ -50,7 +51,7 @@ from peffects.codegen.loops import (
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
 from peffects.errors import InternalError
-from peffects.ir.primitives import LE
+from peffects.ir.primitives import LE, MAX
 from peffects.ir.syntax import BOOL, I64, Atom, Lit, Scalar
 from peffects.source import UNKNOWN, SrcInfo
 
@@ -224,6 +225,8 @@ class KernelBuilder:
                 for term in terms:
                     total = plus(total, self.size(term))
                 return total
+            case Natural(inner):
+                return Apply(MAX, (self.size(inner), literal(0)), I64)
             case Quotient() | Within():
                 raise InternalError("lowering: such sizes are for the launcher, not for kernels.")
             case _:

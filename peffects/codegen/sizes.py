@@ -14,6 +14,7 @@ from peffects.codegen.loops import (
     UNBOUNDED_NS,
     Const,
     Launch,
+    Natural,
     Product,
     Quotient,
     SizeExpr,
@@ -84,6 +85,8 @@ def _text(size: SizeExpr) -> str:
             return f"({'+'.join(map(_text, terms))})"
         case Quotient(size, divisor):
             return f"(-(-{_text(size)}//{int(divisor)}))"
+        case Natural(size):
+            return f"max(0,{_text(size)})"
         case Within(size, least, below, value):
             return f"({_text(value)} if {int(least)}<={_text(size)}<{int(below)} else 0)"
         case _:
@@ -112,6 +115,9 @@ def _folded(size: SizeExpr) -> SizeExpr:
             if isinstance(whole, Const):
                 return Const(-(-whole.value // divisor))
             return Quotient(whole, divisor)
+        case Natural(size):
+            whole = _folded(size)
+            return Const(max(0, whole.value)) if isinstance(whole, Const) else Natural(whole)
         case Within(size, least, below, value):
             whole, chosen = _folded(size), _folded(value)
             if isinstance(whole, Const):

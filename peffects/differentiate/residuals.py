@@ -9,6 +9,7 @@ per value and loop:
 * inside a loop, a value is recomputed when that costs little (index expressions, a few arithmetic
   operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
 * a table whose size is computed in the loop has another size in each iteration and is recomputed;
+* of `min(x, bound)` among integers x is saved: who allocates memory for so many rounds sees the bound;
 * a sequential loop saves what it carries, since that cannot be recomputed; of a table that it
   overwrites bit by bit it saves what was read.
 
@@ -24,12 +25,14 @@ from dataclasses import dataclass
 from peffects.ir import primitives as p
 from peffects.ir.recompute import without_effects
 from peffects.ir.syntax import (
+    I64,
     Accumulate,
     Binding,
     Check,
     Cond,
     Expr,
     Index,
+    Lit,
     Prim,
     Var,
 )
@@ -76,13 +79,23 @@ def slice_for(
         elif var in defined:
             binding = defined[var]
             fits = can_save and not any(size in defined for size in sizes_of(var.type))
-            if fits and _cost(var, defined, costs) >= SAVE_FROM:
+            dear = _cost(var, defined, costs) >= SAVE_FROM
+            if fits and dear and not _is_bounded(binding, costs):
                 saved[var] = None
             else:
                 wanted.add(id(binding))
                 pending.extend(expr_free_vars(binding.expr))
     again = tuple(without_effects(b) for b in bindings if id(b) in wanted)
     return Slice(tuple(saved), again)
+
+
+def _is_bounded(binding: Binding, costs: dict[Var, int]) -> bool:
+    """Whether this keeps an integer that is dear within a bound that is not."""
+    match binding.expr:
+        case Prim(p.MIN | p.MAX, args) if binding.vars[0].type == I64:
+            return any(isinstance(arg, Lit) or costs[arg] < SAVE_FROM for arg in args)
+        case _:
+            return False
 
 
 def _cost(var: Var, defined: dict[Var, Binding], costs: dict[Var, int]) -> int:

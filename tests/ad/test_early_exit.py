@@ -87,6 +87,46 @@ def reversed_exit(x: Any) -> Any:
     return s
 
 
+def exits_inside_a_loop(x: Any) -> Any:
+    s = 1.0
+    for i in range(len(x)):
+        for j in range(i + 1):
+            s = s * (0.4 + x[j])
+            if s > 2.0:
+                break
+        if s > 3.0:
+            return s * x[i]
+    return s
+
+
+def shrinking_rounds(x: Any) -> Any:
+    s = 1.0
+    for i in range(len(x)):
+        for j in range(len(x) - 1 - i):
+            for k in range(j, len(x), 2):
+                s = 0.5 * s * (1.0 + x[k]) + x[j]
+    return s
+
+
+def bubble_sort(x: Any) -> Any:
+    s = pe.state(x)
+    for i in range(len(x)):
+        done = True
+        for j in range(len(x) - 1 - i):
+            if s[j] > s[j + 1]:
+                low = s[j + 1]
+                s[j + 1] = s[j]
+                s[j] = low
+                done = False
+        if done:
+            break
+    return pe.sum(lambda i: s[i] ** 2 * (i + 1.0), over=x)
+
+
+def iterations_with_exits(a: Any) -> Any:
+    return pe.sum(lambda i: exits_inside_a_loop(a[i]), over=a)
+
+
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -99,6 +139,12 @@ def reversed_exit(x: Any) -> Any:
         (rows, (np.stack([X, X[::-1].copy(), 0.1 * X]),)),
         (accumulating, (X,)),
         (reversed_exit, (X,)),
+        (exits_inside_a_loop, (X,)),
+        (exits_inside_a_loop, (0.2 * X,)),
+        (shrinking_rounds, (X,)),
+        (bubble_sort, (X,)),
+        (bubble_sort, (X[:0],)),
+        (iterations_with_exits, (np.stack([X, X[::-1].copy(), 0.1 * X]),)),
     ],
 )
 def test_derivatives_of_loops_that_end_early(function: Any, args: tuple[Any, ...]) -> None:

@@ -14,6 +14,7 @@ from peffects.codegen.loops import (
     Const,
     HostLoop,
     Launch,
+    Natural,
     Product,
     Quotient,
     SizeExpr,
@@ -31,6 +32,7 @@ sizes = st.recursive(
         st.builds(Product, st.lists(inner, max_size=3).map(tuple))
         | st.builds(Sum, st.lists(inner, max_size=3).map(tuple))
         | st.builds(Quotient, inner, st.integers(1, 9))
+        | st.builds(Natural, inner)
         | st.builds(Within, inner, st.integers(-9, 9), st.integers(-9, 99), inner)
     ),
 )
@@ -52,6 +54,8 @@ def meaning(size: SizeExpr) -> int:
             return sum(meaning(term) for term in terms)
         case Quotient(size, divisor):
             return math.ceil(Fraction(meaning(size), divisor))
+        case Natural(size):
+            return max(meaning(size), 0)
         case Within(size, least, below, value):
             return meaning(value) if least <= meaning(size) < below else 0
 
