@@ -9,7 +9,7 @@ per value and loop:
 * inside a loop, a value is recomputed when that costs little (index expressions, a few arithmetic
   operations on what is at hand), and saved in a table, which there is scratch memory, otherwise;
 * a table whose size is computed in the loop has another size in each iteration and is recomputed;
-* of `min(x, bound)` among integers x is saved: who allocates memory for so many rounds sees the bound;
+* of an integer `min(x, bound)` x is saved: who allocates memory for so many rounds sees the bound;
 * a sequential loop saves what it carries, since that cannot be recomputed; of a table that it
   overwrites bit by bit it saves what was read.
 

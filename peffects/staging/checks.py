@@ -18,7 +18,7 @@ from peffects.staging.branches import choose
 from peffects.staging.ops import each
 from peffects.staging.scalars import is_symbolic, is_whole, to_bool
 from peffects.staging.texts import format_of, text
-from peffects.staging.trace import Trace, current, here
+from peffects.staging.trace import Kind, Trace, current, here
 
 __all__ = ["MOST_VALUES", "assertion", "check", "failed", "print_line"]
 
@@ -74,15 +74,22 @@ def _indices(trace: Trace, first: int) -> tuple[list[str], list[Atom]]:
 def assertion(condition: object, message: Callable[[], object] | None) -> None:
     """`assert condition, message()`: the message is computed only where it is told."""
     trace = current()
-    if trace is None or not is_symbolic(condition):
+    if not is_symbolic(condition) and (condition or trace is None or _is_reached(trace)):
         if not condition:
             raise AssertionError(*([] if message is None else [message()]))
+        return
+    if trace is None:
         return
     told = "the assertion does not hold"
     if message is None:
         check(condition, told)
         return
     choose(trace, condition, lambda: None, lambda: check(False, message()))
+
+
+def _is_reached(trace: Trace) -> bool:
+    """Whether the kernel, or an iteration of it, comes here whatever its values are."""
+    return all(scope.kind in (Kind.KERNEL, Kind.PARALLEL) for scope in trace.scope.up())
 
 
 def print_line(*values: object, sep: object = " ", end: object = "\n", **options: object) -> None:

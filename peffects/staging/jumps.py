@@ -124,6 +124,10 @@ class _Structurer:
         """What follows a block that ends without a jump: the function returns None."""
         return [_set(last, RESULT, None)]
 
+    def failed(self, last: ast.stmt) -> list[ast.stmt]:
+        """What follows a statement that always fails: a result that fits any other."""
+        return [_set(last, RESULT, _unset())]
+
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """`body` as a block that ends where it jumped."""
         for place, statement in enumerate(body):
@@ -131,6 +135,8 @@ class _Structurer:
                 return [*body[:place], *self.jump(statement)]
             if isinstance(statement, ast.Raise):
                 return body[: place + 1]
+            if _always_fails(statement):
+                return [*body[: place + 1], *self.failed(statement)]
             if _jumps_inside_if(statement, self.jumps):
                 assert isinstance(statement, ast.If)
                 return [*body[:place], self.split(statement, body[place + 1 :])]
@@ -154,7 +160,7 @@ class _Structurer:
 
     def always_jumps(self, body: Sequence[ast.stmt]) -> bool:
         for statement in body:
-            if isinstance(statement, (*self.jumps, ast.Raise)):
+            if isinstance(statement, (*self.jumps, ast.Raise)) or _always_fails(statement):
                 return True
             sides = (statement.body, statement.orelse) if isinstance(statement, ast.If) else ()
             if sides and all(side and self.always_jumps(side) for side in sides):
@@ -183,6 +189,9 @@ class _LoopStructurer(_Structurer):
         return [stop] if isinstance(statement, ast.Break) else []
 
     def end(self, last: ast.stmt) -> list[ast.stmt]:
+        return []
+
+    def failed(self, last: ast.stmt) -> list[ast.stmt]:
         return []
 
 
@@ -241,8 +250,7 @@ class _LoopJumps:
             after.append(_at(loop, ast.If(_not(names.stop), loop.orelse, [])))
             loop.orelse = []
         if returns:
-            unset = ast.Attribute(_load(HOOKS), "unset", ast.Load())
-            before += [_set(loop, names.back, ast.Constant(False)), _set(loop, RESULT, unset)]
+            before += [_set(loop, names.back, ast.Constant(False)), _set(loop, RESULT, _unset())]
             leave: ast.stmt = _at(loop, ast.Return(_load(RESULT)))
             after.append(leave if forever else _at(loop, ast.If(_load(names.back), [leave], [])))
         return [*before, loop, *after]
@@ -261,6 +269,15 @@ def _is_true(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and bool(test.value)
 
 
+def _always_fails(statement: ast.stmt) -> bool:
+    """Whether this is `assert False`."""
+    return (
+        isinstance(statement, ast.Assert)
+        and isinstance(statement.test, ast.Constant)
+        and not statement.test.value
+    )
+
+
 def _is_opaque(statement: ast.stmt) -> bool:
     """Whether a jump is hidden in a statement that is not taken apart."""
     if isinstance(statement, ast.If):
@@ -277,6 +294,10 @@ def _is_opaque(statement: ast.stmt) -> bool:
 
 def _load(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
+
+
+def _unset() -> ast.expr:
+    return ast.Attribute(_load(HOOKS), "unset", ast.Load())
 
 
 def _not(name: str) -> ast.expr:

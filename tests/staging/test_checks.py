@@ -143,6 +143,25 @@ def test_an_assert_about_what_is_known_is_pythons_own() -> None:
         run(f, np.ones(1))
 
 
+def test_an_assert_that_never_holds_fails_only_where_it_is_reached() -> None:
+    def sign(x: Any) -> Any:
+        if x > 0.0:
+            return 1.0
+        elif x < 0.0:
+            return -1.0
+        assert False, f"{x} has no sign"  # here
+
+    def rounds(x: Any, n: Any) -> Any:
+        for k in range(n):
+            assert x is None, f"round {k}"  # here
+        return x
+
+    assert pe.kernel(sign)(2.0) == 1.0 and run(sign, -2.0) == -1.0
+    assert both(sign, 0.0).what == "0.0 has no sign."
+    assert pe.kernel(rounds)(2.0, 0) == run(rounds, 2.0, 0) == 2.0
+    assert both(rounds, 2.0, 3).what == "round 0 (k = 0)."
+
+
 # --- texts ---------------------------------------------------------------------------------------
 
 
