@@ -62,6 +62,31 @@ def check_staged(program: Program, *calls: tuple[Any, ...]) -> None:
         check_equal(evaluated(kernel, *args), run(program(*args)))
 
 
+@effectful
+def conditionally(x: Any) -> Eff[State[float] | Reader[float], float]:
+    s = 0.0
+    for v in x:
+        either = max(2.0 * s, (yield from get()) if v > 1.0 else v)
+        s = either + ((yield from ask()) if s > 1.0 else 0.5)
+        yield from put((yield from get()) + ((yield from ask()) if v > 0.0 else 1.0))
+        if not ((v > 0.0 and (yield from get()) > 2.0) or (yield from ask()) > 5.0):
+            s += 100.0
+        while (yield from get()) < 9.0 and v > 0.0:
+            yield from put((yield from get()) * 2.0 if v > 2.0 else (yield from get()) + 1.0)
+            if (yield from get()) > 12.0:
+                break
+        else:
+            s -= 1000.0
+    return (yield from get()) if s > 1.0 else s
+
+
+def test_expressions_perform_on_one_way_only() -> None:
+    def program(x: Any) -> Any:
+        return handle(reader(1.5), handle(run_state(0.5), conditionally(x)))
+
+    check_staged(program, (X,), (-X,), (X[:0],))
+
+
 # --- state and control flow ----------------------------------------------------------------------
 
 

@@ -102,6 +102,7 @@ class Writer:
         kinds = [*simple, *simple]
         if scope.depth > 0:
             kinds += ["if", "if", "if", "for", "while", "call", "attempt", "total", "early"]
+            kinds += ["choose", "both", "performing_while"]
             kinds += [] if "state" in scope.effects else ["pfor"]
             kinds += ["break"] if scope.in_loop else []
         return getattr(self, f"w_{self.draw(st.sampled_from(kinds))}")(scope)  # type: ignore[no-any-return]
@@ -155,6 +156,32 @@ class Writer:
         test = self.draw(conditions(scope))
         return [f"{name} = 0", f"while {name} < n:", *indented(body), f"s = s + 0.1 * {name}",
                 f"if {test}:", "    s = 0.3"]  # fmt: skip
+
+    def performed(self, scope: Scope) -> str:
+        """An expression that performs, where there is an effect that answers."""
+        answers = {"state": "(yield from get())", "reader": "(yield from ask())"}
+        able = [answers[effect] for effect in scope.effects if effect in answers]
+        return self.draw(st.sampled_from([*able, *able, self.expression(scope)]))
+
+    def w_choose(self, scope: Scope) -> list[str]:
+        test = self.draw(conditions(scope))
+        one, other = self.performed(scope), self.performed(scope)
+        rest = self.performed(scope)
+        return [f"s = np.sin({rest}) - (({one}) if {test} else {other}) + {self.performed(scope)}"]
+
+    def w_both(self, scope: Scope) -> list[str]:
+        word = self.draw(st.sampled_from(("and", "or")))
+        tests = f"{self.draw(conditions(scope))} {word} {self.performed(scope)} > 0.4"
+        return [f"if {tests}:", *indented(self.block(scope.deeper()))]
+
+    def w_performing_while(self, scope: Scope) -> list[str]:
+        name = f"w{next(self.number)}"
+        inner = scope.deeper()
+        inner.in_loop = False
+        leave = [f"if {self.draw(conditions(scope))}:", "    break"] * self.draw(st.integers(0, 1))
+        body = [f"{name} = {name} + 1", *leave, *self.block(inner)]
+        return [f"{name} = 0", f"while {name} < n and {self.performed(scope)} < 3.0:",
+                *indented(body), "else:", f"    s = s - {self.performed(scope)}"]  # fmt: skip
 
     def w_break(self, scope: Scope) -> list[str]:
         return [

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from peffects.staging.performing import with_performing_statements
 from peffects.staging.syntax import HOOKS, RESULT, has_any, own_nodes
 
 __all__ = ["Stop", "stop_of", "without_jumps"]
@@ -58,28 +59,7 @@ def without_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
     Where both sides of an `if` may go on, what follows is copied; what would be copied too often
     stays as it is, as do jumps out of `with`, `try` and `match`.
     """
-    return _without_early_returns(_LoopJumps().block(_TestsThatPerform().block(body)))
-
-
-class _TestsThatPerform(ast.NodeTransformer):
-    """`while (yield from f()): A` becomes `while True: if not (yield from f()): break; A`."""
-
-    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        return [self.visit(statement) for statement in body]
-
-    def visit_While(self, loop: ast.While) -> ast.While:
-        self.generic_visit(loop)
-        if has_any([loop.test], ast.Yield, ast.YieldFrom) and not loop.orelse:
-            test = _at(loop.test, ast.UnaryOp(ast.Not(), loop.test))
-            loop.body.insert(0, _at(loop.test, ast.If(test, [_at(loop, ast.Break())], [])))
-            loop.test = _at(loop, ast.Constant(True))
-        return loop
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        return node
+    return _without_early_returns(_LoopJumps().block(with_performing_statements(body)))
 
 
 # --- functions -----------------------------------------------------------------------------------
@@ -236,7 +216,8 @@ class _LoopJumps:
         """`loop`, whose body sets `stop`, with what stands before and after it."""
         returns = any(isinstance(jump, ast.Return) for jump in leaving)
         breaks = any(isinstance(jump, ast.Break) for jump in leaving)
-        forever = isinstance(loop, ast.While) and _is_true(loop.test) and not breaks
+        forever = isinstance(loop, ast.While) and _is_true(loop.test)
+        only_returns = not breaks and (forever or names.always_jumps(loop.orelse))
         before: list[ast.stmt] = [_set(loop, names.stop, ast.Constant(False))]
         after: list[ast.stmt] = []
         if isinstance(loop, ast.While):
@@ -252,7 +233,9 @@ class _LoopJumps:
         if returns:
             before += [_set(loop, names.back, ast.Constant(False)), _set(loop, RESULT, _unset())]
             leave: ast.stmt = _at(loop, ast.Return(_load(RESULT)))
-            after.append(leave if forever else _at(loop, ast.If(_load(names.back), [leave], [])))
+            after.append(
+                leave if only_returns else _at(loop, ast.If(_load(names.back), [leave], []))
+            )
         return [*before, loop, *after]
 
 

@@ -302,7 +302,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         if has_any([node.test], ast.Yield, ast.YieldFrom):
-            raise AssertionError("performed while testing: `without_jumps` moves it into the body")
+            raise AssertionError("performed while testing: `performing.py` moves it into the body")
         if isinstance(node.test, ast.Constant) or has_any([node.test], ast.NamedExpr):
             self.loops.append(len(self.constructs))
             node.test = self.expr(node.test)

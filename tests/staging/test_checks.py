@@ -149,7 +149,7 @@ def test_an_assert_that_never_holds_fails_only_where_it_is_reached() -> None:
             return 1.0
         elif x < 0.0:
             return -1.0
-        assert False, f"{x} has no sign"  # here
+        assert False, f"{x} has no sign"  # here # noqa: B011
 
     def rounds(x: Any, n: Any) -> Any:
         for k in range(n):

@@ -145,6 +145,28 @@ def unrolled(x: Any) -> Any:
     return s
 
 
+def else_returns(x: Any) -> Any:
+    for k, v in enumerate(x):
+        if v < 0.0:
+            return k
+    else:
+        return -len(x)
+
+
+def else_of_a_while_returns(x: Any) -> Any:
+    k, s = 0, 0.0
+    while k < len(x):
+        if x[k] > 6.0:
+            return s
+        s += x[k]
+        k += 1
+    else:
+        if s > 3.0:
+            return -s
+        else:
+            return 100.0
+
+
 def pairs(x: Any) -> Any:
     for k in range(len(x)):
         if x[k] < 0:
@@ -154,7 +176,8 @@ def pairs(x: Any) -> Any:
 
 FUNCTIONS = [
     find_first, sum_until_negative, skip_some, all_three, backwards, with_start_and_step,
-    over_elements, nested, in_while, forever, unrolled, pairs,
+    over_elements, nested, in_while, forever, unrolled, pairs, else_returns,
+    else_of_a_while_returns,
 ]  # fmt: skip
 
 
