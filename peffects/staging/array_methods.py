@@ -14,7 +14,7 @@ import numpy as np
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.staging.promotion import scalar_of
-from peffects.staging.scalars import Arithmetic, binary, convert, weak_int
+from peffects.staging.scalars import Arithmetic, binary, weak_int
 from peffects.staging.trace import here, staging
 
 if TYPE_CHECKING:
@@ -92,7 +92,23 @@ class ArrayMethods(Arithmetic):
 
     def astype(self, dtype: Any) -> Any:
         """The table with its elements converted; floats that become integers are tested."""
-        return convert(self, element_type(dtype))
+        return staging().inputs.arrays.convert(self, dtype)
+
+    @property
+    def real(self) -> Any:
+        """The table itself: its numbers are real."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """Zeros."""
+        return staging().inputs.arrays.call(np.imag, (self,), {})
+
+    def conjugate(self) -> Any:
+        """The table itself: its numbers are real."""
+        return self
+
+    conj = conjugate
 
     def copy(self) -> Any:
         """The table itself: nothing changes it."""

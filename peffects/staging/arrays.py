@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from peffects.staging import numpy_functions, numpy_ufuncs, slices, whole_tables
 from peffects.staging.accumulators import as_table
-from peffects.staging.complex_numbers import OF_PARTS, ComplexTable, complex_of
-from peffects.staging.records import as_tabular
+from peffects.staging.complex_tables import of_dtype, rule_for
 
 __all__ = ["NumpyArrays"]
 
@@ -30,14 +31,21 @@ class NumpyArrays:
         kwargs: Mapping[str, object],
     ) -> object:
         """A function of numpy on symbols."""
-        table = as_tabular(args[0]) if args else None
-        if isinstance(table, ComplexTable) and function in OF_PARTS:
-            parts = ((table.real, *args[1:]), (table.imag, *args[1:]))
-            return complex_of(*(numpy_functions.call(function, part, kwargs) for part in parts))
+        rule = rule_for(function, args)
+        if rule is not None:
+            return rule(self.call, function, args, kwargs)
+        if function is np.matmul:
+            return self.ufunc(function, "__call__", args, kwargs)
         return numpy_functions.call(function, args, kwargs)
+
+    def convert(self, value: object, dtype: object) -> object:
+        """The elements of a table as numbers of another type."""
+        return of_dtype(value, dtype)
 
     def ufunc(
         self, function: object, method: str, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> object:
         """A universal function of numpy, or a method such as `np.add.reduce`, on symbols."""
+        if function is np.matmul and (rule := rule_for(np.matmul, args)) is not None:
+            return rule(self.call, np.matmul, args, kwargs)
         return numpy_ufuncs.ufunc(function, method, args, kwargs)

@@ -55,8 +55,8 @@ def _extreme(original: Function, primitive: prims.Primitive, over_table: Functio
     """`max` or `min`: of several numbers, of a Python sequence with symbols, of a table."""
 
     def call(*args: object, **kwargs: object) -> object:
-        if len(args) == 1 and is_table(args[0]) and is_symbolic(args[0]):
-            return over_table(args[0])
+        if len(args) == 1 and is_symbolic(args[0]):
+            return over_table(args[0])  # which refuses what has no elements in an order
         values = args
         if len(args) == 1 and isinstance(args[0], list | tuple):
             values = tuple(args[0])

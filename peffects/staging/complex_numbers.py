@@ -43,7 +43,7 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.tables import Item, TableTracer, is_plain
 from peffects.staging.tabular import Tabular, make_one, rows
-from peffects.staging.trace import here
+from peffects.staging.trace import here, staging
 
 __all__ = [
     "OF_PARTS", "ComplexArithmetic", "ComplexTable", "ComplexTracer", "as_complex",
@@ -55,7 +55,7 @@ _Number: TypeAlias = "tuple[Real, Real | None]"
 """Real and imaginary part; a real number has no imaginary part, not a zero."""
 
 
-OF_PARTS: frozenset[object] = frozenset(
+OF_PARTS: frozenset[Callable[..., Any]] = frozenset(
     {
         np.sum, np.mean, np.cumsum, np.diff, np.transpose, np.swapaxes, np.moveaxis, np.reshape,
         np.ravel, np.expand_dims, np.squeeze, np.flip, np.fliplr, np.flipud, np.roll, np.repeat,
@@ -139,13 +139,50 @@ class ComplexTable(Tabular, Arithmetic):
 
     conj = conjugate
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or getattr(np, name, None) not in OF_PARTS:
+    @property
+    def size(self) -> Any:
+        """The number of elements, as an int."""
+        return self.real.size
+
+    def transpose(self, *axes: Any) -> ComplexTable:
+        """The table with its axes in another order; by default reversed."""
+        return ComplexTable(self.real.transpose(*axes), self.imag.transpose(*axes))
+
+    def reshape(self, *shape: Any) -> ComplexTable:
+        """The same elements in the same order with other axes."""
+        return ComplexTable(self.real.reshape(*shape), self.imag.reshape(*shape))
+
+    def astype(self, dtype: Any) -> Any:
+        """The table with its numbers converted to another complex type."""
+        return staging().inputs.arrays.convert(self, dtype)
+
+    def copy(self) -> ComplexTable:
+        """The table itself: nothing changes it."""
+        return self
+
+    def flatten(self) -> ComplexTable:
+        """All elements along one axis."""
+        return ComplexTable(self.real.flatten(), self.imag.flatten())
+
+    def __matmul__(self, other: object) -> Any:
+        return staging().inputs.arrays.call(np.matmul, (self, other), {})
+
+    def __rmatmul__(self, other: object) -> Any:
+        return staging().inputs.arrays.call(np.matmul, (other, self), {})
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        """The method that is the function of numpy of its name; KernelTypeError if none is."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a complex table has no attribute {name!r}")
-        of_real, of_imag = getattr(self.real, name), getattr(self.imag, name)
-        return lambda *args, **kwargs: complex_of(
-            of_real(*args, **kwargs), of_imag(*args, **kwargs)
-        )
+        function = getattr(np, name, None)
+        if not callable(function):
+            raise KernelTypeError(
+                f"`.{name}` of {self.what()}: complex tables in kernels do not have it.",
+                at=here(),
+                fix="Do it before the kernel, or write it for elements.",
+            )
+        arrays = staging().inputs.arrays
+        return lambda *args, **kwargs: arrays.call(function, (self, *args), kwargs)
 
     def operand(self) -> Operand:
         """Raises: a table is no number."""

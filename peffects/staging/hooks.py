@@ -40,7 +40,7 @@ from peffects.staging.ops import ParallelLoop
 from peffects.staging.purity import check_no_effect, check_stable
 from peffects.staging.ranges import sequential
 from peffects.staging.records import RecordAccumulator, is_record_of_tables, table_of_records
-from peffects.staging.scalars import ScalarTracer, is_symbolic, logical
+from peffects.staging.scalars import ScalarTracer, is_symbolic, is_whole, lift, logical
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
 from peffects.staging.tabular import items_of
@@ -337,7 +337,11 @@ class Hooks(Writes, SpecialMethods):
     def not_(self, value: object) -> object:
         """`not value`."""
         value = self.truth(value)
-        return logical(prims.NOT, value) if is_symbolic(value) else not value
+        if not is_symbolic(value):
+            return not value
+        if is_whole(value):
+            lift(value)  # raises: the truth of a whole table is not one
+        return logical(prims.NOT, value)
 
     def compare(
         self, left: object, symbols: tuple[str, ...], *others: Callable[[], object]

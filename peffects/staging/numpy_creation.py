@@ -18,6 +18,8 @@ from peffects.ir.syntax import F64, I64, FinSet, Scalar
 from peffects.staging import maths
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
+from peffects.staging.complex_numbers import complex_of, imaginary_part, real_part
+from peffects.staging.complex_tables import complex_part, of_dtype
 from peffects.staging.domains import as_sets
 from peffects.staging.lengths import known_size
 from peffects.staging.numpy_joins import of_numbers
@@ -26,6 +28,7 @@ from peffects.staging.scalars import (
     binary,
     compare,
     convert,
+    is_complex,
     is_symbolic,
     is_whole,
     lift,
@@ -47,15 +50,26 @@ def _filled(shape: Any, value: Any, elem: Scalar) -> object:
     return ViewTracer(dims, elem, lambda places: number) if dims else number
 
 
+def _of_dtype(shape: Any, value: Any, dtype: Any) -> object:
+    """A table of one number of the type that `dtype` names, which may be complex."""
+    part = complex_part(dtype)
+    if part is None:
+        return _filled(shape, value, element_type(dtype))
+    return complex_of(*(_filled(shape, half(value), part) for half in (real_part, imaginary_part)))
+
+
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> object:
     """`np.full`."""
-    elem = lift(fill_value).type if dtype is None else element_type(dtype)
-    return _filled(shape, fill_value, elem)
+    if dtype is not None:
+        return _of_dtype(shape, fill_value, dtype)
+    if is_complex(fill_value):
+        return _of_dtype(shape, fill_value, getattr(fill_value, "dtype", complex))
+    return _filled(shape, fill_value, lift(fill_value).type)
 
 
 def _of(value: int) -> Function:
     """`np.zeros` and `np.ones`."""
-    return lambda shape, dtype=float: _filled(shape, value, element_type(dtype))
+    return lambda shape, dtype=float: _of_dtype(shape, value, dtype)
 
 
 def like(value: int | None) -> Function:
@@ -146,7 +160,7 @@ def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = float) -> object:
 def array(value: Any, dtype: Any = None) -> object:
     """`np.array` and `np.asarray` of symbols: of a table itself, of a list of numbers a table."""
     made = of_numbers(value) if isinstance(value, tuple | list) else value
-    return made if dtype is None else convert(made, element_type(dtype))
+    return made if dtype is None else of_dtype(made, dtype)
 
 
 def _has_symbols(value: object) -> bool:

@@ -9,13 +9,14 @@ from typing import Any
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
-from peffects.ir.syntax import Atom
+from peffects.ir.syntax import Atom, Scalar
 from peffects.staging.accumulators import as_table
 from peffects.staging.branches import choose
 from peffects.staging.indices import IndexSetTracer, Origin
 from peffects.staging.lengths import Number, known_size, once, plus
 from peffects.staging.numpy_shapes import atleast_1d, atleast_2d, expand_dims, literal_axis, ravel
-from peffects.staging.scalars import binary, compare, is_whole, select
+from peffects.staging.promotion import join
+from peffects.staging.scalars import binary, compare, convert, is_whole, select
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, tabulate
@@ -56,6 +57,8 @@ def concatenate(arrays: Any, axis: int | None = 0) -> object:
         tables, axis = [as_table(ravel(table)) for table in tables], 0
     k = literal_axis(axis, tables[0].ndim)
     sizes = [table.type.dims[k].size for table in tables]
+    elems: list[Scalar] = [table.type.elem for table in tables]
+    elem = functools.reduce(lambda x, y: join(x, False, y, False)[0], elems)
     ends = [_end(sizes[: n + 1]) for n in range(len(sizes))]
     sets = _other_axes(tables, k)
     sets[k] = IndexSetTracer(ends[-1], Origin("joined tables", here()), staging().scope)
@@ -64,7 +67,8 @@ def concatenate(arrays: Any, axis: int | None = 0) -> object:
         def element(n: int) -> object:
             start: Number = known_size(ends[n - 1]) if n else 0
             place = binary(op.SUB, places[k], start)
-            return tables[n].element((*places[:k], place, *places[k + 1 :]), unchecked=True)
+            items = (*places[:k], place, *places[k + 1 :])
+            return convert(tables[n].element(items, unchecked=True), elem)
 
         def from_(n: int) -> object:
             if n == len(tables) - 1:

@@ -72,11 +72,11 @@ class Tracer:
         """What it is, for messages."""
         return "a symbol"
 
-    def _refuse(self, python: str) -> NoReturn:
+    def _refuse(self, python: str, fix: str | None = None) -> NoReturn:
         raise ControlFlowError(
             f"Python asks for {python} of {self.what()}, which is known only when the kernel runs.",
             at=here(),
-            fix=_how_to_decide(here()),
+            fix=_how_to_decide(here()) if fix is None or not self.is_whole else fix,
         )
 
     def __bool__(self) -> bool:
@@ -95,7 +95,11 @@ class Tracer:
         self._refuse("the value as a complex number")
 
     def __iter__(self) -> NoReturn:
-        self._refuse("the elements")
+        self._refuse(
+            "the elements",
+            "Make a table, `pe.table(lambda i: f(x[i]))`; loop with `for k in range(len(x))`; or "
+            "take elements by number: `a, b = x[0], x[1]`.",
+        )
 
     def __contains__(self, item: object) -> bool:
         raise ControlFlowError(
@@ -106,7 +110,11 @@ class Tracer:
         )
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        self._refuse("a numpy array")
+        self._refuse(
+            "a numpy array",
+            "Call the function for each element, `pe.table(lambda i: f(x[i]))`; join tables with "
+            "`np.concatenate`, `np.stack` and their kin.",
+        )
 
     def __str__(self) -> str:
         self._refuse("the text")

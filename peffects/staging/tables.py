@@ -262,7 +262,8 @@ def refuse_write(name: str) -> NoReturn:
         f"an element of `{name}` is assigned; iterations of a parallel loop could race for it.",
         at=here(),
         fix=f"Make a table, `pe.table(lambda i: ...)`, or make `{name} = pe.accumulator(...)` and "
-        f"write `{name}[i] += ...`.",
+        f"write `{name}[i] += ...`; outside of parallel loops `{name} = pe.state({name})` may be "
+        "overwritten.",
     )
 
 

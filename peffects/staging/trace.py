@@ -115,6 +115,9 @@ class Arrays(Protocol):
     ) -> object:
         """A function of numpy on symbols."""
 
+    def convert(self, value: object, dtype: object) -> object:
+        """The elements of a table as numbers of another type."""
+
     def ufunc(
         self, function: object, method: str, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> object:

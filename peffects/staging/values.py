@@ -65,7 +65,7 @@ class Missing(Arithmetic):
         """Raises."""
         self.complain()
 
-    def _refuse(self, python: str) -> NoReturn:
+    def _refuse(self, python: str, fix: str | None = None) -> NoReturn:
         self.complain()
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -139,6 +139,8 @@ CASES: dict[str, Function] = {
     # several tables
     "concatenate": lambda v, m, k, s: (
         np.concatenate([v, v * 2, k]),
+        np.concatenate([k, k > 1]),
+        np.stack([k > 1, k]),
         np.concatenate((m, m), axis=1),
         np.concatenate([m, m[1:]]),
         np.concatenate([m, m], axis=None),

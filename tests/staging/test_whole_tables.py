@@ -11,8 +11,9 @@ import pytest
 from compiled import assert_equals_evaluate
 from hypothesis import given
 from hypothesis import strategies as st
-from staged import call, pe, run, staged
+from staged import call, check_refused, pe, run, staged
 
+from peffects.errors import ControlFlowError, DataRaceError, KernelTypeError, PeffectsError
 from peffects.optimize.pipeline import optimize
 
 RNG = np.random.default_rng(5)
@@ -235,3 +236,32 @@ def test_compiled_is_evaluated(n: int) -> None:
     expected = everything(*args) if n else None
     for mine, theirs in zip(call(made, *args), expected or (), strict=n > 0):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-13)
+
+
+# --- what Python asks of a whole table -----------------------------------------------------------
+
+
+def unpacked(x: Any) -> Any:
+    a, b = x  # here
+    return a + b
+
+
+def overwritten(x: Any) -> Any:
+    x[1:] = 0.0  # here
+    return x
+
+
+@pytest.mark.parametrize(
+    "error, function, advice",
+    [
+        (KernelTypeError, lambda x: not x, "`.any()`"),  # here
+        (ControlFlowError, lambda x: [2.0 * v for v in x], "`pe.table(lambda i: f(x[i]))`"),  # here
+        (ControlFlowError, unpacked, "`a, b = x[0], x[1]`"),
+        (ControlFlowError, lambda x: np.r_[x, x], "`np.concatenate`"),  # here
+        (DataRaceError, overwritten, "`x = pe.state(x)`"),
+    ],
+)
+def test_what_a_whole_table_cannot_tell_python_is_refused_with_advice(
+    error: type[PeffectsError], function: Function, advice: str
+) -> None:
+    check_refused(error, function, (np.ones(2),), advice)
