@@ -105,15 +105,26 @@ def pickled_by_value(what: object) -> bytes:
 
 @functools.cache
 def _pickler(module: ModuleType) -> Any:
-    """Cloudpickle's pickler, but code keeps its file, so that tracebacks show the user's lines."""
+    """Cloudpickle's pickler, but code keeps its file, so that tracebacks show the user's lines.
+
+    Kernels of a script go by value, as its functions do: a worker's `__main__` is another one.
+    """
     base = module.Pickler
+
+    def reducer_override(self: Any, value: Any) -> Any:
+        if getattr(value, "__module__", "") == "__main__" and hasattr(value, "__pe_function__"):
+            reduced = value.__reduce__()
+            by_name = isinstance(reduced, str)
+            return (type(value), (value.__pe_function__,)) if by_name else reduced
+        return base.reducer_override(self, value)
 
     def reduce_code(code: CodeType) -> tuple[Any, ...]:
         make, args, *_ = base.dispatch_table[CodeType](code)
         return _code_in_file, (code.co_filename, make, args)
 
     table = ChainMap({CodeType: reduce_code}, base.dispatch_table)
-    return type("Pickler", (base,), {"dispatch_table": table})
+    members = {"dispatch_table": table, "reducer_override": reducer_override}
+    return type("Pickler", (base,), members)
 
 
 def _code_in_file(filename: str, make: Callable[..., CodeType], args: tuple[Any, ...]) -> CodeType:

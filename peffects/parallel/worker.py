@@ -40,6 +40,20 @@ class _Sender(logging.Handler):
         self.worker.send("log", made)
 
 
+class _Loop:
+    """What runs an iteration; unpickled in the first, so that what fails there is its failure."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.iterate: Any = None
+
+    def __call__(self, i: int) -> Any:
+        """The answer of iteration i."""
+        if self.iterate is None:
+            self.iterate = pickle.loads(self.data)
+        return self.iterate(i)
+
+
 class _WorkerProcess:
     """Runs the chunks that it is told to."""
 
@@ -68,10 +82,8 @@ class _WorkerProcess:
                 return
             if kind == "loop":
                 logging.getLogger().setLevel(parts[0])
-                iterate = parts[1]  # still as bytes: what fails in there is an iteration's failure
+                iterate = _Loop(parts[1])
             else:
-                if isinstance(iterate, bytes):
-                    iterate = pickle.loads(iterate)
                 self.run(iterate, range(*parts))
 
     def run(self, iterate: Any, indices: range) -> None:

@@ -6,14 +6,17 @@ import logging
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import peffects as pe
 from peffects.effects import effectful
 from peffects.errors import LoopCancelled, MissingExtraError, NotPicklable, WorkerDied
 from peffects.handlers import Err, Ok, accum, accumulate, attempt, get, put, run_state, throw
@@ -50,6 +53,58 @@ def test_functions_defined_here_and_there_travel(processes: Processes) -> None:
 
     computation = pfor(Fin(4), lambda i: handle(run_state(int(i)), local(i)))
     assert run(computation, executor=processes) == [(0, 10), (2, 11), (4, 12), (6, 13)]
+
+
+SCRIPT = """
+import numpy as np
+import peffects as pe
+from peffects.parallel import Fin, Processes, pfor, run
+
+@pe.kernel
+def square(x):
+    return pe.sum(lambda i: x[i] ** 2)
+
+@pe.kernel
+def fourth(x):
+    return square(x) ** 2
+
+slope = pe.grad(fourth)
+
+def body(i):
+    x = np.full(2, float(i))
+    return float(fourth(x)), slope(x).tolist()
+
+with Processes(1) as executor:
+    print(list(run(pfor(Fin(3), body), executor=executor)))
+    print(list(run(pfor(Fin(3), lambda i: body(i)[0]), executor=executor)))
+"""
+
+
+def test_kernels_of_a_script_travel(tmp_path: Path) -> None:
+    """The worker's `__main__` is another module: they go by value, as functions there do."""
+    script = tmp_path / "script_with_kernels.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(Path(pe.__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment
+    )
+    first, second = done.stdout.splitlines() or [done.stderr, ""]
+    assert first == "[(0.0, [0.0, 0.0]), (4.0, [8.0, 8.0]), (64.0, [64.0, 64.0])]"
+    assert second == "[0.0, 4.0, 64.0]"
+
+
+class Shy:
+    """Pickles, and cannot be put together again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
+def test_a_body_that_cannot_be_read_is_a_failure_that_says_so(processes: Processes) -> None:
+    shy = Shy()
+    with pytest.raises(ValueError, match="no number"):
+        run(pfor(Fin(2), lambda i: shy), executor=processes)
+    assert list(run(pfor(Fin(2), lambda i: int(i)), executor=processes)) == [0, 1]
 
 
 def test_an_empty_loop_starts_no_process() -> None:
