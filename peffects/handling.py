@@ -459,7 +459,12 @@ elif TYPE_CHECKING:
 else:
 
     def handle(h, c, /):
-        """Run computation `c` under a fork of handler `h`: handles the effect that `h` names."""
+        """Run computation `c` under a fork of handler `h`: handles the effect that `h` names.
+
+        It is a computation itself, whose result is the handler's answer, often (state, result).
+        Operations of other effects go to handlers further out.  Raises NotAComputationError, which
+        says what to write, where a handler class or a function is given instead.
+        """
         return _installing(h, c, calling_site(1))
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from snippets import namespace, run_snippet, same_text, snippets
 
+from peffects.staging.numpy_functions import FUNCTIONS
+from peffects.staging.numpy_functions import name_of as name_of_numpy
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 MAX_ARCHITECTURE_LINES = 200
@@ -70,3 +73,16 @@ def test_links_lead_somewhere(document: Path) -> None:
             headings = re.findall(r"(?m)^#+ (.*)$", path.read_text())
             dead += [target] if fragment not in map(anchor, headings) else []
     assert not dead
+
+
+def test_the_guide_names_all_functions_of_numpy_that_kernels_have() -> None:
+    guide = (ROOT / "docs" / "kernels.md").read_text()
+    names = {name_of_numpy(function).rpartition(".")[2] for function in FUNCTIONS}
+    assert names <= set(re.findall(r"\w+(?=`)", guide))
+
+
+def test_the_guides_name_the_settings() -> None:
+    guide = (ROOT / "docs" / "kernels.md").read_text()
+    sources = [path.read_text() for path in (ROOT / "peffects").rglob("*.py")]
+    known = {name for source in sources for name in re.findall(r"\bPEFFECTS_[A-Z_]+\b", source)}
+    assert known == set(re.findall(r"\bPEFFECTS_[A-Z_]+\b", guide))

@@ -65,8 +65,12 @@ def jvp(
 def vjp(function: Callable[..., R], *args: object) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
     """The value at `args`, and the pullback: from the value's cotangent to those of all arguments.
 
-    The arguments are read again when the pullback is called; it works on copies, so changing an
-    array in between changes nothing.
+    The cotangent has the structure, shapes and float types of the value; those of arguments that
+    are integers are None.  The pullback works on copies of the arguments, so changing an array in
+    between changes nothing; it runs the function again, forward and reverse in one sweep.
+
+    Raises DerivativeArgumentError for a cotangent that does not fit, NotDifferentiableError where
+    there is no derivative.
     """
     value = _kernel(function)(*args)
     kept = _snapshot(args)
@@ -79,7 +83,12 @@ def vjp(function: Callable[..., R], *args: object) -> tuple[R, Callable[[Any], t
 
 
 def linearize(function: Callable[..., R], *args: object) -> tuple[R, Callable[..., R]]:
-    """The value at `args`, and the derivative there as a linear function of tangents."""
+    """The value at `args`, and the derivative there as a linear function of tangents.
+
+    Call it with one tangent for each argument, as for `jvp`; it gives what `jvp` gives, a tangent
+    of the value.  Raises DerivativeArgumentError for tangents that do not fit,
+    NotDifferentiableError where there is no derivative.
+    """
     value = _kernel(function)(*args)
     kept = _snapshot(args)
 

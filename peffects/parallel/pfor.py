@@ -83,7 +83,16 @@ elif TYPE_CHECKING:
 else:
 
     def pfor(n, body, /):
-        """Run `body` for every index of `n`, in any order or in parallel; gives a table."""
+        """Run `body` for every index of `n`, in any order or in parallel; gives a table.
+
+        `n` is an index set (`Fin(5)`, an enum class, `x.index`), or a sequence or an array, whose
+        elements the body then gets.  `body` is an effectful function, an operation class, or a
+        function that returns a computation or a plain value.  What effects mean around the loop is
+        said by the traverse clauses of their handlers; in a kernel it is one parallel loop.
+
+        Raises IndexSetError for what is no index set, NotAComputationError for what is no function,
+        and TraverseError where a handler without traverse clause stands around it.
+        """
         if is_computation(body) or not callable(body):
             raise _no_body(body)
         if is_index_set(n):

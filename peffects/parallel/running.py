@@ -94,6 +94,14 @@ else:
     def run(c, /, *, executor=None, on_tick=None, copy_answers=None):
         """Perform computation `c`, all of whose effects are handled, and give its result.
 
+        `executor` runs its parallel loops: `Serial()` (the default), `Threads(n)`, `Processes(n)`
+        or `Shuffled(seed)` of `peffects.parallel`; the result does not depend on it.  A loop inside
+        an iteration runs on the thread of the iteration.  `on_tick(done, total, elapsed_s)`, such
+        as a `ProgressBar`, is called while the outermost loops run.
+
+        Raises UnhandledEffectError where an operation has no handler, NotAComputationError where
+        `c` is no computation, and what the program raises.
+
         Worlds of one computation share the answers that it got before they parted, so an answer is
         not to be changed.  With `copy_answers=copy.deepcopy` (or a function that copies what the
         program can change) each world gets copies of its own, which costs a copy an answer.

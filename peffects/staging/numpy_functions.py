@@ -240,6 +240,8 @@ _ADVICE = {
     "bincount": "Add to an accumulator: `h[x[i]] += 1` in a loop over `pe.par(x)`.",
     "histogram": "Add to an accumulator: `h[bin] += 1` in a loop over `pe.par(x)`.",
     "convolve": "`pe.table(lambda i: pe.sum(lambda k: x[i + k] * w[k]), over=n)`.",
+    "pad": "Read the nearest element, `x[min(max(i - 1, 0), len(x) - 1)]`, with `over=` the new "
+    "size; or pad before the kernel.",
     "interp": "Find the interval with a loop, and write the line in it.",
     "svd": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",
     "eigh": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from peffects.errors import ControlFlowError, InternalError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as prims
 from peffects.ir.builder import int_lit
@@ -200,7 +202,15 @@ def _check_not_empty(operation: str, sizes: Sequence[Atom]) -> None:
 
 @loop_operation
 def sum(function: object, *, over: object = None) -> Any:
-    """The sum of `function(i)` over all indices i; 0 if there are none."""
+    """The sum of `function(i)` over all indices i; 0 if there are none.
+
+    `function` is a function of one index or several, or a table, all of whose elements are summed;
+    its values are numbers, rows or records.  The index sets are those of the axes that the indices
+    are used on, or `over`, as for `table`.  Small integers are widened to 64 bits.  Any number of
+    threads gives the same bits.
+
+    Raises UnknownIndexSetError if neither use nor `over` tells the index sets.
+    """
     return _reduce("sum", Monoid.ADD, function, over)
 
 
@@ -212,13 +222,19 @@ def prod(function: object, *, over: object = None) -> Any:
 
 @loop_operation
 def max(function: object, *, over: object = None) -> Any:
-    """The largest `function(i)`; ValueRangeError if there are no indices."""
+    """The largest `function(i)`, nan if there is a nan; ValueRangeError if there are no indices.
+
+    `function` and `over` are as for `sum`.
+    """
     return _reduce("max", Monoid.MAX, function, over)
 
 
 @loop_operation
 def min(function: object, *, over: object = None) -> Any:
-    """The smallest `function(i)`; ValueRangeError if there are no indices."""
+    """The smallest `function(i)`, nan if there is a nan; ValueRangeError if there are no indices.
+
+    `function` and `over` are as for `sum`.
+    """
     return _reduce("min", Monoid.MIN, function, over)
 
 
@@ -314,13 +330,21 @@ def _first(operation: str, monoid: Monoid, function: object, over: object) -> ob
 
 @loop_operation
 def argmin(function: object, *, over: object = None) -> Any:
-    """The first index at which `function(i)` is smallest, as an int."""
+    """The first index at which `function(i)` is smallest, as an int; of nan the first one.
+
+    A function of one index, or a table with one axis: KernelTypeError otherwise.  ValueRangeError
+    if there are no indices.
+    """
     return _first("argmin", Monoid.MIN, function, over)
 
 
 @loop_operation
 def argmax(function: object, *, over: object = None) -> Any:
-    """The first index at which `function(i)` is largest, as an int."""
+    """The first index at which `function(i)` is largest, as an int; of nan the first one.
+
+    A function of one index, or a table with one axis: KernelTypeError otherwise.  ValueRangeError
+    if there are no indices.
+    """
     return _first("argmax", Monoid.MAX, function, over)
 
 
@@ -344,7 +368,12 @@ class ParallelLoop:
 
 
 def par(*over: object) -> Iterable[Any]:
-    """What a parallel `for` runs over: `for i in pe.par(x)`, `for i, j in pe.par(n, m)`."""
+    """What a parallel `for` runs over: `for i in pe.par(x)`, `for i, j in pe.par(n, m)`.
+
+    Each of `over` is an int, an index set, or a table (its first axis).  The body may write to
+    accumulators and to states that it makes itself, and nothing else: DataRaceError.  Raises
+    ControlFlowError outside kernels, where plain loops do.
+    """
     if current() is None:
         raise ControlFlowError(
             "`pe.par` is used outside a kernel.",
@@ -417,9 +446,19 @@ def unchecked(value: Any) -> Any:
 
 
 def where(condition: object, then: Any, orelse: Any) -> Any:
-    """`then` if `condition` else `orelse`, numbers all three; both are computed."""
+    """`then` if `condition` else `orelse`; both are computed.
+
+    Numbers all three, or in a kernel whole tables, element by element.  Raises KernelTypeError for
+    arrays outside kernels, where `np.where` takes them.
+    """
     if is_symbolic(condition) or is_symbolic(then) or is_symbolic(orelse):
         return select(condition, then, orelse)
+    if isinstance(condition, np.ndarray) and condition.ndim:
+        raise KernelTypeError(
+            f"`where` takes numbers, not {condition!r:.60}.",
+            at=here(),
+            fix="For arrays: `np.where`, in kernels too.",
+        )
     return then if condition else orelse
 
 

@@ -309,6 +309,10 @@ def test_plain_numbers_give_plain_numbers() -> None:
     assert pe.digamma(1.0) == -0.5772156649015328
     with pytest.raises(KernelTypeError, match="`copysign` takes numbers"):
         pe.copysign("a", 1.0)
+    assert pe.where(True, 1, 2) == 1 and pe.where(np.bool_(False), 1, 2) == 2
+    with pytest.raises(KernelTypeError, match="`where` takes numbers") as caught:
+        pe.where(np.array([True, False]), 1, 2)
+    assert "np.where" in caught.value.fix
 
 
 # --- powers --------------------------------------------------------------------------------------
