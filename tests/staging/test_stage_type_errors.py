@@ -127,6 +127,11 @@ def test_numpy_functions_of_symbols() -> None:
 
     check(KernelTypeError, f, (X,), "kernels have no `np.unique`", "before the kernel")
 
+    def padded(x: Any) -> Any:
+        return np.pad(x, 1)  # here
+
+    check(KernelTypeError, padded, (X,), "kernels have no `np.pad`", "min(max(i - 1, 0)")
+
     def g(x: Any) -> Any:
         return np.isnat(x[0])  # here
 
