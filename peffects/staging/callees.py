@@ -126,6 +126,10 @@ def _len(value: object) -> object:
         return value.index.size
     if isinstance(value, IndexSet) and value.is_symbolic:
         return value.size
+    if is_symbolic(value) and current() is not None:
+        raise KernelTypeError(
+            "`len` of a number.", at=here(), fix="Only tables have a length; this is an element."
+        )
     return len(value)  # type: ignore[arg-type]
 
 

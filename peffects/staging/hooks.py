@@ -108,7 +108,19 @@ class Hooks(Writes, SpecialMethods):
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
-        return self._attribute(owner, name, getattr(owner, name))
+        try:
+            value = getattr(owner, name)
+        except AttributeError as error:
+            if current() is None or not isinstance(owner, ScalarTracer | TableTracer):
+                raise
+            kind = "number" if isinstance(owner, ScalarTracer) else "table"
+            raise KernelTypeError(
+                f"a {kind} of a kernel has no attribute `{name}`.",
+                at=here(),
+                fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
+                "and of `pe` take numbers and tables.",
+            ) from error
+        return self._attribute(owner, name, value)
 
     def _getattr(self, owner: object, name: str, *default: object) -> object:
         """`getattr(owner, name, default)`."""

@@ -141,3 +141,20 @@ def test_numpy_functions_of_symbols() -> None:
         return round(x, x)  # here
 
     check(KernelTypeError, k, (1.5,), "literal number of digits")
+
+
+def test_numbers_and_tables_have_few_attributes() -> None:
+    def f(x: Any) -> Any:
+        return pe.table(lambda i: x[i].item())  # here
+
+    check(KernelTypeError, f, (X,), "a number of a kernel has no attribute `item`", "int(v)")
+
+    def g(x: Any) -> Any:
+        return x.columns  # here
+
+    check(KernelTypeError, g, (X,), "a table of a kernel has no attribute `columns`")
+
+    def h(x: Any) -> Any:
+        return pe.table(lambda i: len(x[i]))  # here
+
+    check(KernelTypeError, h, (X,), "`len` of a number")
