@@ -36,6 +36,7 @@ from peffects.staging.checks import assertion
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
+from peffects.staging.members import as_place, is_told_apart
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.purity import check_no_effect, check_stable
 from peffects.staging.ranges import sequential
@@ -367,6 +368,12 @@ class Hooks(Writes, SpecialMethods):
 
     def _holds(self, symbol: str, left: object, right: object) -> object:
         """One comparison."""
+        if symbol in ("is", "is not", "==", "!="):
+            left, right = as_place(left, right), as_place(right, left)
+        if symbol in ("is", "is not"):
+            if not (is_told_apart(left) or is_told_apart(right)):
+                return (left is right) == (symbol == "is")
+            symbol = "==" if symbol == "is" else "!="
         if symbol in COMPARE:
             return self.compare_two(symbol, left, right)
         holds = self.contains(left, right)

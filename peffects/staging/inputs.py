@@ -6,6 +6,7 @@ A number or an array becomes a hidden parameter; anything else is used as it is,
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
@@ -126,7 +127,7 @@ class KernelInputs:
 
     def _reach(self, value: object, path: Path) -> object:
         kind = type_of(value)
-        if kind is None or isinstance(value, bool | np.bool_):
+        if kind is None or isinstance(value, bool | np.bool_ | enum.Enum):
             if isinstance(value, _CONTAINERS):
                 return self._container(value, path)
             if isinstance(value, Packed | Ragged):

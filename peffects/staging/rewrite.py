@@ -52,6 +52,8 @@ _COMPARISONS = {
     ast.NotEq: "!=",
     ast.In: "in",
     ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
 }
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 _AUGMENTED = {

@@ -28,6 +28,7 @@ from peffects.errors import (
     UnsupportedSyntaxError,
     ValueRangeError,
 )
+from peffects.staging import ops
 from peffects.staging.ops import run_outside_with
 
 X, A = np.arange(3.0), np.arange(6.0).reshape(2, 3)
@@ -579,11 +580,12 @@ def test_recursion_is_refused() -> None:
     check(KernelRecursionError, power, (2.0, 3), "`power` calls itself")
 
 
-def test_operations_outside_kernels() -> None:
+def test_operations_outside_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ControlFlowError, match="outside a kernel"):
         pe.par(X)
     with pytest.raises(ControlFlowError, match="outside a kernel"):
         pe.accumulator()
+    monkeypatch.setattr(ops, "_outside", [])
     run_outside_with(lambda operation, args, kwargs: run(operation, *args, **kwargs))
     assert pe.sum(lambda i: X[i]) == 3.0
     assert pe.table(lambda i: 2 * i, over=3).tolist() == [0, 2, 4]
