@@ -129,10 +129,6 @@ def wait_for_others(chunk, frame):
 
 def negate(chunk, frame):
     set_f64(frame, 9, -f64(frame, 8))
-
-def mistake(chunk, frame):
-    if i64(frame, 8) > 0:
-        raise ValueError("a bug")
 '''
 
 HERE = SrcInfo("model.py", 7, 4, "step")
@@ -269,17 +265,6 @@ def negate(work_ns: int = 1) -> Executable:
         (InputScalar(8, "float64"),),
         (Launch("negate", Const(1), SERIAL, (), Const(work_ns)),),
         (OutputScalar(9, "float64"),),
-    )
-
-
-def mistake() -> Executable:
-    """Raises in the kernel if its argument is positive, which no generated kernel does."""
-    return executable(
-        ["mistake"],
-        9,
-        (InputSize(8),),
-        (Launch("mistake", Const(1), SERIAL, (), Const(1)),),
-        (),
     )
 
 

@@ -23,8 +23,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "common", "misc"}
 
 # What may be imported inside a function, where, and why.
 LATE_IMPORTS = {
-    ("numba", "peffects/codegen/"): "the import takes longer than many programs; see codegen",
-    ("peffects", "peffects/codegen/loader.py"): "as numba, which that module imports",
+    ("peffects", "peffects/codegen/loader.py"): "imports numba, which takes longer than many programs",
     ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
     ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
     ("cloudpickle", "peffects/pickling.py"): "an extra, which only closures need",

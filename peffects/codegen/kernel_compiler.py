@@ -1,48 +1,41 @@
-"""numba's compiler without the passes that generated source has no use for.
+"""Kernels to an object file: our translation, then numba's choice of LLVM's passes.
 
-Kernels are straight code and loops over scalars: they have no closures to inline, no `with`, no
-literal loops to unroll, no arrays whose expressions could be fused, no branches on constants.  What
-is left is what numba needs to make machine code, which takes about an eighth less time.  Source
-that raises is refused: kernels write a status record instead.
+numba's target machine and passes are what its `njit` uses, settings of the user among them.  Only
+its front end is left out, which infers types and lowers to LLVM; see `translate.py`.
 
 Imports numba: only `loader.py` has it imported.
 """
 
 from __future__ import annotations
 
-from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
-from numba.core.typed_passes import (
-    IRLegalization,
-    NativeLowering,
-    NoPythonBackend,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-)
-from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, TranslateByteCode
+from collections.abc import Mapping
+from functools import cache
+from types import FunctionType
 
-__all__ = ["KernelCompiler"]
+from numba.core.codegen import JITCPUCodegen
 
-_PASSES = (
-    (TranslateByteCode, "bytecode to numba's IR"),
-    (FixupArgs, "arguments get their places"),
-    (IRProcessing, "control flow and uses of variables"),
-    (ReconstructSSA, "each variable is set once, so types need not agree"),
-    (NopythonTypeInference, "types"),
-    (PreLowerStripPhis, "variables again"),
-    (IRLegalization, "dels, which lowering asks for"),
-    (NativeLowering, "LLVM"),
-    (NoPythonBackend, "the result"),
-)
+from peffects.codegen.translate import translate
+
+__all__ = ["compile_kernels"]
 
 
-class KernelCompiler(CompilerBase):
-    """A compiler of kernels, for `njit(pipeline_class=...)`."""
+@cache
+def _code_generator() -> JITCPUCodegen:
+    return JITCPUCodegen("peffects")
 
-    def define_pipelines(self) -> list[PassManager]:
-        """The one pipeline."""
-        passes = PassManager("peffects kernels")
-        for one, why in _PASSES:
-            passes.add_pass(one, why)
-        passes.finalize()
-        return [passes]
+
+def compile_kernels(kernels: Mapping[str, FunctionType]) -> tuple[bytes, tuple[str, ...]]:
+    """An object file that defines the kernels by these names, and the symbols that it expects."""
+    generator = _code_generator()
+    library = generator.create_library("peffects kernels")
+    module = library.create_ir_module("peffects kernels")
+    translate(module, kernels)
+    library.add_ir_module(module)
+    library._optimize_final_module()
+    final = library._final_module
+    externals = tuple(
+        symbol.name
+        for symbol in [*final.functions, *final.global_variables]
+        if symbol.is_declaration and not symbol.name.startswith("llvm.")
+    )
+    return generator._tm.emit_object(final), externals

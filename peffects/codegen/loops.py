@@ -34,7 +34,6 @@ __all__ = [
     "MOST_PARTIALS",
     "NO_SLOT",
     "PARTIALS_BYTES",
-    "RAISED",
     "REDUCING",
     "SERIAL",
     "STATUS_FIELDS",
@@ -96,8 +95,6 @@ LOG_WORDS = 4096
 STATUS_FIELDS = 16
 MOST_OPERANDS = STATUS_FIELDS - 2
 """Values that the message of one failure can show."""
-RAISED = -1
-"""In the first field of a status record: the kernel raised, which is a bug of ours."""
 TICK_STRIDE = 8
 """Distance of two chunks' tick counters in int64: a cache line each, so counting is not shared."""
 

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 
 from peffects.codegen.cache import ObjectCode
 
-__all__ = ["Image", "image_of_objects", "image_of_text", "object_of_text", "unknown_symbols"]
+__all__ = ["Image", "image_of_objects", "image_of_text", "unknown_symbols"]
 
 
 class Image:
@@ -50,12 +50,6 @@ def _engine(text: str) -> llvm.ExecutionEngine:
 def image_of_text(text: str, functions: Sequence[str]) -> Image:
     """Compile a module of LLVM's textual form."""
     return Image(_engine(text), functions)
-
-
-def object_of_text(text: str) -> bytes:
-    """Compile a module of LLVM's textual form to an object file."""
-    target = _target_machine()
-    return target.emit_object(llvm.parse_assembly(text))
 
 
 def image_of_objects(code: ObjectCode) -> Image:

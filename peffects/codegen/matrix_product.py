@@ -206,7 +206,7 @@ def _multiply(dtype: str) -> _Kernel:
                         line = lines + bytes_of * (i - i0) * depth
                         place = c + bytes_of * (i * step_c + j)
                         whole = height == rows and width == columns
-                        target, step = (place, step_c) if whole else (edge, columns)
+                        target, step = place if whole else edge, step_c if whole else columns
                         tile(depth, line, panel, target, step, fresh or not whole)
                         for r in range(0 if whole else height):
                             for s in range(width):

@@ -23,7 +23,6 @@ from peffects.codegen.loops import (
     FIRST_FREE_SLOT,
     NO_SLOT,
     PARTIALS_BYTES,
-    RAISED,
     STATUS_FIELDS,
     TRIP_SLOT,
     Buffer,
@@ -316,8 +315,6 @@ class _RunnableLaunch(Runnable):
         words, doubles = workspace.words, workspace.doubles
         at = workspace.status_at + chunk * STATUS_FIELDS
         number, index = words[at : at + 2]
-        if number == RAISED:
-            raise InternalError(f"The kernel {self._kernel} raised a Python exception.")
         failure = self._failures[number - 1]
         shown = [
             decoded(words[at + place], doubles[at + place], dtype)

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from numba import config as config
 from numba import types as types
-from numba.core.compiler import CompilerBase, CompileResult
+from numba.core.compiler import CompileResult
 
 int64: Callable[[Any], Any]
 
@@ -21,5 +20,4 @@ def njit(
     nogil: bool = ...,
     no_cpython_wrapper: bool = ...,
     no_cfunc_wrapper: bool = ...,
-    pipeline_class: type[CompilerBase] = ...,
 ) -> Callable[[Callable[..., Any]], Dispatcher]: ...

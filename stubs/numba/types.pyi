@@ -1,5 +1,6 @@
 class Signature:
     args: tuple[Type, ...]
+    return_type: Type
 
 class Type:
     def __call__(self, *args: Type) -> Signature: ...
@@ -15,6 +16,7 @@ class Integer(Number):
 
 class NumberClass(Type):
     instance_type: Type
+    def __init__(self, instance_type: Type) -> None: ...
 
 boolean: Type
 int64: Type

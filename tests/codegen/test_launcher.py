@@ -14,7 +14,6 @@ from loop_programs import (
     dot,
     executable,
     gather,
-    mistake,
     negate,
     row_medians,
     scaled_sum,
@@ -197,11 +196,6 @@ def test_failure_is_the_error_that_its_program_names(
     with pytest.raises(builtin, match=r"At 1\.") as caught:
         f(np.zeros(1), np.array([0, 3]), 1, 2)
     assert type(caught.value) is error
-
-
-def test_a_kernel_that_raises_is_our_bug_and_is_not_compiled() -> None:
-    with pytest.raises(InternalError, match="numba refuses one of the kernels mistake"):
-        mistake()
 
 
 @pytest.mark.parametrize(

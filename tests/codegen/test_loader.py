@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from peffects.codegen import cache
+from peffects.codegen import cache, llvm_values
 from peffects.codegen.loader import load, statistics
 from peffects.errors import InternalError
 
@@ -146,28 +147,13 @@ def test_key_distinguishes_what_the_source_does_not(place: Path) -> None:
     assert load(source(6.5), ["scale"], "a") is not load(source(6.5), ["scale"], "b")
 
 
-def test_kernel_that_needs_the_interpreter_is_refused(place: Path) -> None:
-    """LLVM would jump to address 0 where numba patches its own engine."""
-    recursive = """
-from numba import njit
-
-@njit
-def fibonacci(n):
-    if n < 2:
-        return n
-    return fibonacci(n - 1) + fibonacci(n - 2)
-
-def kernel(chunk, frame):
-    while fibonacci(chunk) > frame:
-        frame += 1
-"""
-    with pytest.raises(InternalError, match="The kernels kernel refer to"):
-        load(recursive, ["kernel"])
+def test_symbol_that_the_process_does_not_have_is_our_bug(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LLVM would jump to address 0."""
+    text = "import math\n" + source(7.5).replace("* 7.5", "+ math.tan(7.5)")
+    missing = llvm_values._library("no_such_function")
+    monkeypatch.setitem(llvm_values.MATH, math.tan, missing)
+    with pytest.raises(InternalError, match="The kernels scale refer to no_such_function"):
+        load(text, ["scale"])
     assert not list(cache.entries())
-
-
-def test_source_that_numba_refuses_is_our_bug_and_names_the_kernel(place: Path) -> None:
-    wrong = SCALE.format(factor="'text'")
-    with pytest.raises(InternalError, match=r"numba refuses one of the kernels scale\.") as caught:
-        load(wrong, ["scale"])
-    assert "set_(frame, 9, get(frame, 8) * 'text')" in str(caught.value.__cause__)

@@ -1,1 +1,0 @@
-DISABLE_JIT: int

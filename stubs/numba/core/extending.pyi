@@ -1,0 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
+class _Intrinsic:
+    __name__: str
+    __wrapped__: Callable[..., Any]
