@@ -23,7 +23,10 @@ VAGUE_NAMES = {"utils", "util", "helpers", "common", "misc"}
 
 # What may be imported inside a function, where, and why.
 LATE_IMPORTS = {
-    ("peffects", "peffects/codegen/loader.py"): "imports numba, which takes longer than many programs",
+    (
+        "peffects",
+        "peffects/codegen/loader.py",
+    ): "imports numba, which takes longer than many programs",
     ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
     ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
     ("cloudpickle", "peffects/pickling.py"): "an extra, which only closures need",

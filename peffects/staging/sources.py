@@ -28,32 +28,41 @@ class Source:
     class_name: str
 
 
-_FILES: dict[str, tuple[str, ast.Module]] = {}
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The text of a file, its syntax tree, and all functions in that."""
+
+    text: str
+    module: ast.Module
+    functions: tuple[Source, ...]
+
+
+_FILES: dict[str, _File] = {}
 _STARTED_S = time.time()
 
 
-def _module(file: str) -> ast.Module | None:
-    """The syntax tree of a file; parsed again when its text has changed."""
-    linecache.checkcache(file)
-    text = "".join(linecache.getlines(file))
+def _file(path: str) -> _File | None:
+    """A file as it is now; parsed again when its text has changed."""
+    linecache.checkcache(path)
+    text = "".join(linecache.getlines(path))
     if not text:
         return None
-    known = _FILES.get(file)
-    if known is None or known[0] != text:
+    known = _FILES.get(path)
+    if known is None or known.text != text:
         try:
-            known = text, ast.parse(text, file)
+            module = ast.parse(text, path)
         except SyntaxError:
             return None
-        _FILES[file] = known
-    return known[1]
+        known = _FILES[path] = _File(text, module, tuple(_functions(module, "")))
+    return known
 
 
 def find_source(code: CodeType) -> Source | None:
     """The source of the function whose code this is, or None if it is not to be had."""
-    module = _module(code.co_filename)
-    if module is None or (_is_new(code.co_filename) and not _is_what_runs(module, code)):
+    file = _file(code.co_filename)
+    if file is None or (_is_new(code.co_filename) and not _is_what_runs(file.module, code)):
         return None
-    found = [source for source in _functions(module, "") if _is_source_of(source.node, code)]
+    found = [source for source in file.functions if _is_source_of(source.node, code)]
     if code.co_name == "<lambda>":
         deepest_first = reversed(found)
         return min(deepest_first, key=lambda source: _extent(source.node), default=None)
