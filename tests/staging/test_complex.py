@@ -9,41 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import assert_same
+from complex_arrays import C, W, Z, both, close
 from hypothesis import given
 from hypothesis import strategies as st
 from staged import check_refused, run
 
 import peffects as pe
 from peffects.errors import DerivativeArgumentError, KernelTypeError, OutArgumentError
-from peffects.staging.trees import flatten
-
-Z = np.array([1 + 2j, 3 - 1j, -0.5j, -2.0 + 0.25j])
-W = np.array([0.5 - 1j, -1.5j, 2.0 + 0j, -1 - 1j])
-C = np.arange(6).reshape(2, 3) * (1 - 0.5j)
 
 SPECIAL = [0.0, -0.0, 1.0, -2.5, 0.3, np.inf, -np.inf, np.nan, 30.0, -700.0]
 GRID = np.array([complex(x, y) for x in SPECIAL for y in SPECIAL])
-
-
-def both(function: Callable[..., Any], *args: Any, rtol: float = 2e-15) -> Any:
-    """What the compiled kernel gives, which is what the evaluator gives, within rounding."""
-    found, expected = pe.kernel(function)(*args), run(function, *args)
-    leaves, tree = flatten(found)
-    others, same = flatten(expected)
-    assert tree == same
-    for x, y in zip(leaves, others, strict=True):
-        assert np.asarray(x).dtype == np.asarray(y).dtype
-        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=rtol, atol=1e-300)
-    return found
-
-
-def close(found: Any, expected: Any) -> None:
-    """Real and imaginary parts are equal within rounding; nan and infinities are the same."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.dtype == expected.dtype
-    for part in ("real", "imag"):
-        x, y = getattr(found, part), getattr(expected, part)
-        np.testing.assert_allclose(x, y, rtol=4e-15, atol=1e-15)
 
 
 # --- arithmetic ----------------------------------------------------------------------------------
@@ -515,92 +490,3 @@ def test_gradients_of_complex_values_are_refused() -> None:
         pe.grad(lambda z: z * z)(1j)
     with pytest.raises(DerivativeArgumentError, match="gives a complex number"):
         pe.value_and_grad(lambda z: (z * z, 1.0), has_aux=True)(1j)
-
-
-# --- whole tables --------------------------------------------------------------------------------
-
-
-def test_whole_complex_tables_compute_as_numpy_s_arrays() -> None:
-    def f(c: Any, x: Any) -> Any:
-        return (
-            c * 2j + x, np.exp(c[0]), c.T, c[:, ::-1], np.sum(c, axis=0), c.sum(), np.conj(c),
-            np.real(c), np.angle(c[1]), (c * c).reshape(3, 2), abs(c - 1.0),
-            np.where(x > 1.0, c, 0),
-        )  # fmt: skip
-
-    x = np.array([1.0, 2.0, 3.0])
-    for value, expected in zip(both(f, C, x), f(C, x), strict=True):
-        close(value, expected)
-
-
-@pytest.mark.parametrize(
-    "function, words",
-    [
-        (lambda z: np.sort(z), "np.sort"),  # here
-        (lambda z: np.median(z), "real numbers is needed"),  # here
-        (lambda z: z.max(), "real numbers is needed"),  # here
-        (lambda z: max(z), "real numbers is needed"),  # here
-        (lambda z: z.tolist(), "complex tables in kernels do not have it"),  # here
-        (lambda z: z.astype(float), "converted to float64"),  # here
-    ],
-)
-def test_what_complex_tables_do_not_have_is_refused(
-    function: Callable[..., Any], words: str
-) -> None:
-    check_refused(KernelTypeError, function, (Z,), words)
-
-
-def test_products_of_whole_complex_tables_are_numpy_s() -> None:
-    def f(c: Any, z: Any, x: Any) -> Any:
-        return (
-            c @ c.T, c @ x, x @ c.T, c.T @ z[:2], z @ z, z.dot(z), np.vdot(z, z), np.inner(c, c),
-            np.outer(z, x), np.outer(x, z), np.einsum("ij,kj->ik", c, c), np.tensordot(c, x, 1),
-            np.matmul(c, c.T), np.vdot(x, x * 1j),
-        )  # fmt: skip
-
-    x = np.array([1.0, 2.0, 3.0])
-    for value, expected in zip(both(f, C, Z, x, rtol=1e-13), f(C, Z, x), strict=True):
-        close(value, expected)
-
-
-@pytest.mark.parametrize("rows, inner, columns", [(0, 3, 2), (3, 0, 2), (37, 41, 43)])
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_complex_matrix_products_of_all_sizes(
-    rows: int, inner: int, columns: int, dtype: str
-) -> None:
-    rng = np.random.default_rng(0)
-    a, b = ((rng.normal(size=s) + 1j * rng.normal(size=s)).astype(dtype)
-            for s in ((rows, inner), (inner, columns)))  # fmt: skip
-    found = pe.kernel(lambda a, b: a @ b)(a, b)
-    assert found.dtype == a.dtype
-    np.testing.assert_allclose(found, a @ b, rtol=1e-4 if dtype == "complex64" else 1e-11)
-
-
-def test_derivatives_of_complex_matrix_products() -> None:
-    pe.check_grads(lambda c, z: np.sum(abs(c @ z) ** 2), (C, Z[:3]))
-
-
-def test_complex_tables_are_joined_made_and_summed_up_as_numpy_s() -> None:
-    def f(c: Any, x: Any) -> Any:
-        z = c[0]
-        return (
-            np.concatenate([z, x]), np.concatenate([x, z]), np.stack([z, x]), np.vstack([c, c]),
-            np.hstack([z, z]), np.column_stack([x, z]), np.zeros_like(c), np.ones_like(z),
-            np.full_like(z, 2 - 1j), np.zeros(3, dtype=complex), np.ones((2, 2), complex),
-            np.full(2, 1j), np.full(2, 1.0, np.complex64), x.astype(complex),
-            z.astype(np.complex64), np.array(x, dtype=complex), z.var(), c.std(axis=1), c.any(),
-            (c == 0).all(axis=0), np.all(c), np.count_nonzero(c, axis=1), x.conj() * 1.0,
-            x.real + x.imag, c.mean(axis=0), c.ravel(), c.flatten(), c.copy(),
-        )  # fmt: skip
-
-    x = np.array([1.0, 2.0, 3.0])
-    for value, expected in zip(both(f, C, x), f(C, x), strict=True):
-        close(value, expected)
-
-
-def test_packed_tables_of_complex_numbers_are_refused() -> None:
-    def f(n: int) -> Any:
-        return pe.table(lambda i, j: 1j * j, over=pe.Upto(n))  # here
-
-    with pytest.raises(KernelTypeError, match="packed table of complex numbers"):
-        run(f, 3)
