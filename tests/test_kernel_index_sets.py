@@ -347,3 +347,13 @@ def test_match_on_a_number_is_refused() -> None:
         return pe.match(x[0], left=lambda i: i, right=lambda i: i)
 
     assert "no index" in refused(KernelTypeError, wrong, X)
+
+
+def test_the_set_of_an_axis_makes_and_counts_indices() -> None:
+    @pe.kernel
+    def f(x: Any) -> Any:
+        return x[x.index.from_ordinal(2)], pe.table(lambda i: x.index.ordinal(i) + 0.5 * x[i])
+
+    third, places = f(np.arange(4.0))
+    assert third == 2.0
+    np.testing.assert_array_equal(places, 1.5 * np.arange(4.0))

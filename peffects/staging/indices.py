@@ -77,6 +77,14 @@ class IndexSetTracer(Tracer):
         structure = self.structure
         return Fin(self) if structure is None else structure
 
+    def from_ordinal(self, place: object) -> Any:
+        """The index at a place."""
+        return self.index_set.from_ordinal(place)
+
+    def ordinal(self, index: object) -> Any:
+        """The place of an index."""
+        return self.index_set.ordinal(index)
+
     def __add__(self, other: object) -> IndexSet[Any]:
         return self.index_set + as_index_set(other)
 

@@ -75,14 +75,24 @@ def check_no_effect(function: Function) -> None:
         raise SideEffectError(
             f"`{name}` is called in a kernel, where it would run once, while the kernel is staged.",
             at=here(),
-            fix=_CALL_FIX,
+            fix=_DRAW_FIX if _is_generator(owner) else _CALL_FIX,
         )
+
+
+def _is_generator(owner: object) -> bool:
+    """Whether `owner` makes random numbers that depend on what was drawn before."""
+    return isinstance(owner, random.Random | np.random.Generator | np.random.RandomState)
+
+
+_DRAW_FIX = (
+    "Draw with a key: `pe.random.normal(pe.random.fold_in(key, i))`; or perform `normal()` of "
+    "`peffects.handlers` under `prng(seed)`."
+)
 
 
 def _has_effect(function: Function, owner: object, name: str) -> bool:
     """Whether a call may do more than compute, as far as its name and origin tell."""
-    stateful = isinstance(owner, random.Random | np.random.Generator | np.random.RandomState)
-    if function in _EFFECTS or stateful:
+    if function in _EFFECTS or _is_generator(owner):
         return True
     module = _module_of(function, owner)
     if module not in sys.stdlib_module_names or function in _IN_MEMORY:

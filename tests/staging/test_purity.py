@@ -79,6 +79,14 @@ def test_effects_of_libraries_are_refused(what: str) -> None:
     assert next(NUMBERS) == next(NUMBERS) - 1
 
 
+def test_draws_of_numpy_have_another_form_in_kernels() -> None:
+    with pytest.raises(SideEffectError, match=r"pe\.random\.normal"):
+        pe.kernel(lambda x: x + np.random.normal())(1.0)
+    generator = np.random.default_rng(0)
+    with pytest.raises(SideEffectError, match=r"prng\(seed\)"):
+        pe.kernel(lambda x: x + generator.normal())(1.0)
+
+
 def test_iterators_are_refused_before_they_are_advanced() -> None:
     lines = iter(["1", "2"])
     with pytest.raises(SideEffectError, match="list_iterator"):
