@@ -19,6 +19,7 @@ from peffects import threefry
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import I64
+from peffects.staging import ops
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arithmetic import Operand
 from peffects.staging.folds import cumsum
@@ -200,8 +201,13 @@ def categorical(key: Any, weights: Any) -> Any:
 
     Weights are not negative, and their sum is positive and finite: ValueRangeError if it is not.
     """
+    given = as_table(weights)
     sums = as_table(cumsum(weights))
     trace = staging()
+    smallest = ops.min(given)
+    some = compare(op.LE, 0.0, smallest)
+    text, fix = "a weight of `categorical` is {0}.", "Give weights from 0 on."
+    trace.check(some.atom, ValueRangeError, text, (lift(smallest).atom,), fix)
     total = sums.element((binary(op.SUB, sums.index_set.size, 1),))
     good = compare(op.LT, 0.0, total) & compare(op.LT, total, np.inf)
     text, fix = "the weights of `categorical` have the sum {0}.", "Give weights that can be shared."
