@@ -19,15 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from peffects.errors import KernelTypeError
+from peffects.errors import KernelTypeError, PeffectsError
 from peffects.notices import tell_if_slow
-from peffects.source import caller
+from peffects.source import SrcInfo, caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
 from peffects.staging.readers import Call, CallKey, read_call, same_argument
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.static_values import plain
-from peffects.staging.trace import current
+from peffects.staging.trace import current, here
 from peffects.staging.trees import map_leaves
 from peffects.staging.types import abstract
 from peffects.stepping.session import debug
@@ -244,7 +244,7 @@ def _check_function(function: object) -> None:
         fix = "Write `def`: a kernel computes, and waits for nothing."
     elif inspect.isgeneratorfunction(function):
         what = f"`kernel` is given `{name}`, which yields."
-        fix = "Return the values; effects in a kernel need their handlers inside it."
+        fix = "Return the values; inside it, `pe.run(handle(..., f(x)))` performs effects."
     else:
         return
     raise KernelTypeError(what, at=caller(), fix=fix)
@@ -255,11 +255,26 @@ def _kernel_of(operation: Callable[..., object]) -> Kernel[..., object]:
     return Kernel(operation)
 
 
+_callers: dict[Callable[..., object], set[SrcInfo]] = {}
+"""The lines that called loop operations outside kernels."""
+
+
 def _run_outside(
     operation: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    """Run a loop operation where no kernel is being staged: a kernel of its own."""
-    return _kernel_of(operation)(*args, **kwargs)
+    """Run a loop operation where no kernel is being staged: a kernel of its own.
+
+    Its program was staged for the first caller with such arguments, whose line it knows as its own.
+    """
+    place = here()
+    callers = _callers.setdefault(operation, set())
+    callers.add(place)
+    try:
+        return _kernel_of(operation)(*args, **kwargs)
+    except PeffectsError as error:
+        if error.at in callers:
+            error.at = place
+        raise
 
 
 run_outside_with(_run_outside)

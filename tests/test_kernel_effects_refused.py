@@ -29,6 +29,7 @@ from peffects.handlers import (
     all_worlds,
     amb,
     attempt,
+    collect_errors,
     get,
     put,
     run_state,
@@ -99,11 +100,23 @@ def loops_over_a_list(x: Any) -> Any:
     yield from pfor([1, 2, 3], lambda i: accum(x[i]))  # here
 
 
+@effectful
+def throws_in_pfor(x: Any) -> Any:
+    yield from pfor(x.index, lambda i: throw(x[i]))  # here
+
+
 def under(handler: Any, function: Callable[..., Any]) -> Program:
     return lambda *args: handle(handler, function(*args))
 
 
 REFUSED = [
+    (
+        KernelEffectError,
+        under(collect_errors(), throws_in_pfor),
+        (X,),
+        "`collect_errors`",
+        "`attempt`",
+    ),
     (UnhandledEffectError, lambda _: performs_get(), (1.0,), "no handler handles", "State"),
     (KernelEffectError, under(plus_one(), doubles_sometimes), (1.0,), "`double` of `plus_one`"),
     (KernelEffectError, under(either_k(), doubles), (1.0,), "one side of an `if`"),

@@ -568,3 +568,14 @@ def test_a_kernel_works_after_an_error() -> None:
         with pytest.raises(IndexSetMismatchError):
             dot(X, X[1:])
         assert dot(X, X) == 55.0
+
+
+def test_an_operation_outside_kernels_fails_at_the_line_of_its_caller() -> None:
+    empty = np.zeros(0)
+    assert pe.max(np.ones(3)) == 1.0
+    with pytest.raises(PeffectsError, match="empty") as first:
+        pe.max(empty)  # one
+    with pytest.raises(PeffectsError, match="empty") as second:
+        pe.max(empty)  # two
+    assert "# one" in first.value.at.snippet()
+    assert "# two" in second.value.at.snippet()

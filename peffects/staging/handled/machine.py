@@ -43,6 +43,7 @@ from peffects.masking import Masked
 from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
+from peffects.source import is_internal_file
 from peffects.staging.branches import Frame, Names
 from peffects.staging.captures import Guard, StepKind, token_of
 from peffects.staging.handled.boundaries import (
@@ -409,6 +410,14 @@ class StagingMachine(Machine):
         traverse, ours = traverse_of(owner.handler)
         if traverse is None:
             raise no_traverse(owner, place)
+        if not ours and is_internal_file(traverse.__code__.co_filename):
+            raise KernelEffectError(
+                f"`{type(owner.handler).__name__}` stands around a `pfor` in a kernel, and has no "
+                "form there: its traverse clause goes through a list of answers.",
+                at=place,
+                fix="Use `weak_exceptions` or `accumulate` around the loop, or `attempt` in its "
+                "body; or run the loop outside the kernel.",
+            )
         masked = masked_effects(self.mark)
         inner = node.masking(masked) if masked else node
         loop = StagedLoop(inner, owner.handler, owner.site, place, ours)
