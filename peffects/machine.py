@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import GeneratorType, TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from peffects.answers import PLAIN, Options, Raised
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
@@ -51,10 +51,10 @@ from peffects.resumption import Drop, Resume
 from peffects.scopes import Scope
 from peffects.stack import Stack
 
-__all__ = ["Machine"]
+__all__ = ["RAISED", "RETURNED", "Machine"]
 
-_RETURNED: Final = Tag("RETURNED")
-_RAISED: Final = Tag("RAISED")
+RETURNED: Final = Tag("RETURNED")
+RAISED: Final = Tag("RAISED")
 _BARE: Final = Tag("BARE")
 _PERFORMABLE: Final = (Computation, GeneratorType)
 
@@ -63,6 +63,8 @@ class Machine(Stack):
     """One run of a computation to its end, or of one iteration of a parallel `for`."""
 
     resources: ExitStack | None = None
+    steps: ClassVar[dict[Tag, Callable[[Any, Any], None]]]
+    """What to do with each event that leaves `_fast`."""
 
     def __init__(self, runner: LoopRunner, options: Options = PLAIN) -> None:
         self.runner = runner
@@ -139,11 +141,12 @@ class Machine(Stack):
 
     def _drive(self) -> None:
         """Run until the top has its value or a failure."""
+        steps = self.steps
         while not self.done:
             tag, item = self._fast()
             try:
                 if not self.done:
-                    _steps[tag](self, item)
+                    steps[tag](self, item)
                 continue
             except BaseException as error:
                 failure = error
@@ -152,7 +155,7 @@ class Machine(Stack):
     def _event(self, tag: Tag, item: Any) -> None:
         """Do what `_fast` left to do."""
         try:
-            _steps[tag](self, item)
+            self.steps[tag](self, item)
             return
         except BaseException as error:
             failure = error
@@ -212,7 +215,7 @@ class Machine(Stack):
                     if frames is None and self.mark is TOP:
                         self.result = sent
                         self.done = True
-                    return _RETURNED, sent
+                    return RETURNED, sent
                 thrown = None
                 if yielded.__class__ is not tuple:
                     refuse_bare(gen, yielded)
@@ -249,7 +252,7 @@ class Machine(Stack):
                 return tag, item
         except BaseException as error:
             self.gen, self.log, self.frames = gen, log, frames
-            return _RAISED, self._raised_by(gen, item, error, known)
+            return RAISED, self._raised_by(gen, item, error, known)
 
     def _raised_by(
         self, gen: Any, item: Any, failure: BaseException, known: TracebackType | None
@@ -370,9 +373,9 @@ class Machine(Stack):
         self._begin(traverse(handler, *arguments), root)
 
 
-_steps: dict[Tag, Callable[[Machine, Any], None]] = {
-    _RETURNED: Machine._return,
-    _RAISED: Machine._deliver,
+Machine.steps = {
+    RETURNED: Machine._return,
+    RAISED: Machine._deliver,
     _BARE: Machine._bare,
     PERFORM: Machine._perform,
     CALL: Machine._nest,

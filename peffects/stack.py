@@ -143,18 +143,25 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
-                handler, ret = mark.handler, mark.handler._ret
-                mark.ended()
-                if ret is not None:
-                    if handler._ret_is_generator:
-                        call = Call(ret, (handler, value), {})
-                        self._begin(start(call), call)
-                        return
-                    value = ret(handler, value)
+                value = self._answer_under(mark, value)
+                if self.gen is not None:  # the return clause performs
+                    return
             elif isinstance(mark, UnwindMarker):
                 if mark.error is not None:
                     raise mark.error
                 value = mark.value
+
+    def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
+        """End the handler of `mark`: its answer for `value`, or its return clause begins."""
+        handler, ret = mark.handler, mark.handler._ret
+        mark.ended()
+        if ret is None:
+            return value
+        if handler._ret_is_generator:
+            call = Call(ret, (handler, value), {})
+            self._begin(start(call), call)
+            return None
+        return ret(handler, value)
 
     def _deliver(self, error: BaseException) -> None:
         """Raise `error` in the running generator, or in what lies below it."""
@@ -174,10 +181,7 @@ class Stack:
                 return
             self.frames, self.mark = mark.frames, mark.below
             if isinstance(mark, HandlerMarker):
-                handler = mark.handler
-                mark.ended()
-                if isinstance(error, handler._catches) and may_catch(error):
-                    self._return(handler._raised(error))
+                if self._caught_under(mark, error):
                     return
             elif isinstance(mark, UnwindMarker) and error is mark.unwind:
                 if mark.error is None:
@@ -185,6 +189,15 @@ class Stack:
                     return
                 error = mark.error
         self.error = error
+
+    def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
+        """End the handler of `mark`; true if it takes `error` in, and answers."""
+        handler = mark.handler
+        mark.ended()
+        if not (isinstance(error, handler._catches) and may_catch(error)):
+            return False
+        self._return(handler._raised(error))
+        return True
 
     def _pass_over_dead_frame(self) -> bool:
         """In an unwinding: a frame that this world never rebuilt holds nothing to unwind."""
@@ -217,7 +230,10 @@ class Stack:
                     return
             else:
                 break
-        self._begin(start(computation), root)
+        self._begin(self._started(computation), root)
+
+    _started = staticmethod(start)
+    """Makes the generator that performs a computation."""
 
     def _installed(self, item: Handled) -> Marker:
         handler = item.handler if item.unshared else item.handler._fork()

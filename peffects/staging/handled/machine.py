@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from peffects.answers import Raised
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, Clause
 from peffects.effects import (
     LOOP,
-    NONE,
     PERFORM,
     RESUME,
     Call,
@@ -29,17 +27,13 @@ from peffects.frames import (
     ClauseEnd,
     Gen,
     HandlerMarker,
-    MaskMarker,
     Segment,
-    UnwindMarker,
     innermost_handler,
     masked_effects,
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
-from peffects.machine import _RAISED, _RETURNED, Machine
-from peffects.machine import _steps as _machine_steps
-from peffects.masking import Masked
+from peffects.machine import RAISED, RETURNED, Machine
 from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
@@ -77,8 +71,18 @@ from peffects.staging.writes import inputs_of
 __all__ = ["StagingMachine"]
 
 
+def _rewritten(computation: Any) -> Gen:
+    """A generator that performs `computation`, rewritten."""
+    if type(computation) is Call:
+        function = staged_function(computation.function)
+        return function(*computation.args, **computation.kwargs)  # type: ignore[no-any-return]
+    return start(computation)
+
+
 class StagingMachine(Machine):
     """One run of a computation on the symbols of a trace."""
+
+    _started = staticmethod(_rewritten)
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(_no_runner)
@@ -232,64 +236,30 @@ class StagingMachine(Machine):
             return yielded[0], yielded[1]
         except StopIteration as stop:
             self.gen = None
-            return _RETURNED, stop.value
+            return RETURNED, stop.value
         except BaseException as error:
-            return _RAISED, self._raised_by(gen, None, error, None)
+            return RAISED, self._raised_by(gen, None, error, None)
 
-    def _drive(self) -> None:
-        while not self.done:
-            tag, item = self._fast()
-            if not self.done:
-                self._event(tag, item)
-
-    def _event(self, tag: Tag, item: Any) -> None:
-        try:
-            _steps[tag](self, item)
-            return
-        except BaseException as error:
-            failure = error
-        self._failed(item, failure)
-
-    def _enter(self, computation: Any) -> None:
-        while True:
-            kind = type(computation)
-            if kind is Handled:
-                self._install(computation)
-                computation = computation.computation
-            elif kind is Masked:
-                for effect in computation.effects:
-                    self.mark = MaskMarker(effect).placed(self.frames, self.mark)
-                    self.frames = None
-                computation = computation.computation
-            elif kind is Body:
-                computation = computation.body(computation.index)
-                if not isinstance(computation, Computation):
-                    self._return(computation)
-                    return
-            else:
-                break
-        self._begin(_started(computation), computation)
-
-    def _install(self, handled: Handled) -> None:
-        handler = handled.handler
+    def _installed(self, item: Handled) -> HandlerMarker:
+        handler = item.handler
         if handler._has_multi:
             raise KernelEffectError(
                 f"`{type(handler).__name__}` has a `@multi` clause, and is installed in a kernel: "
                 "the rest would have to be staged once for each world.",
-                at=place_of_site(handled.site),
+                at=place_of_site(item.site),
                 fix="Run it outside the kernel, and call kernels from its computation.",
             )
-        marker = HandlerMarker(self._fork(handler), handled.site)
-        self.mark = marker.placed(self.frames, self.mark)
-        self.frames = None
+        marker = HandlerMarker(self._fork(handler), item.site)
+        marker.placed(self.frames, self.mark)
         if handler._ret_is_generator and _has_exit(marker):
             raise KernelEffectError(
                 f"`{type(handler).__name__}` has a `@final` clause and a return clause with "
                 "effects, and is installed in a kernel.",
-                at=place_of_site(handled.site),
+                at=place_of_site(item.site),
                 fix="Perform those effects before the computation returns.",
             )
         self._bound(marker)
+        return marker
 
     def _bound(self, marker: HandlerMarker) -> None:
         """The computation under `marker` is a boundary if something may leave it."""
@@ -430,75 +400,31 @@ class StagingMachine(Machine):
 
     # --- values and failures on their way down ---------------------------------------------------
 
-    def _return(self, value: Any) -> None:
-        while True:
-            sent = NONE if value is None else value
-            if self._top_frame(sent):
-                self.sent = sent
-                self.error = None
-                return
-            if isinstance(self.frames, ClauseEnd):
-                if self._end_clause(self.frames, value, None):
-                    return
-                continue
-            mark = self.mark
-            if mark.below is None:
-                self.result = value
-                self.done = True
-                return
-            self.frames, self.mark = mark.frames, mark.below
-            if isinstance(mark, HandlerMarker):
-                mark.ended()
-                handler, ret = mark.handler, mark.handler._ret
-                if ret is not None and handler._ret_is_generator:
-                    self._begin(ret(handler, value), None)
-                    return
-                value = self._call(ret, handler, value) if ret is not None else value
-                value = self._ended_under(mark, value)
-            elif isinstance(mark, UnwindMarker):
-                if mark.error is not None:
-                    raise mark.error
-                value = mark.value
+    def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
+        answer = super()._answer_under(mark, value)
+        return answer if self.gen is not None else self._merged_under(mark, answer)
 
-    def _ended_under(self, mark: HandlerMarker, value: Any) -> Any:
+    def _merged_under(self, mark: HandlerMarker, answer: Any) -> Any:
         """The answer under `mark`, merged with those of its exits."""
         boundary = self.boundaries[-1]
         if isinstance(boundary, HandlerBoundary) and boundary.marker is mark:
-            return boundary.end(value)
-        return value
+            return boundary.end(answer)
+        return answer
 
-    def _deliver(self, error: BaseException) -> None:
-        while self.gen is None:
-            if self._top_frame(Raised(error)):
-                break
-            if isinstance(self.frames, ClauseEnd):
-                if self._end_clause(self.frames, None, error):
-                    return
-                continue
-            mark = self.mark
-            if mark.below is None:
-                self.failure = error
-                self.done = True
-                return
-            self.frames, self.mark = mark.frames, mark.below
-            if isinstance(mark, HandlerMarker):
-                mark.ended()
-                if isinstance(error, SideEnded):
-                    if isinstance(error.boundary, HandlerBoundary) and (
-                        error.boundary.marker is mark
-                    ):
-                        self._return(self._ended_under(mark, UNSET))
-                        return
-                elif isinstance(error, mark.handler._catches) and may_catch(error):
-                    self._check_static(mark, error)
-                    self._return(self._ended_under(mark, mark.handler._raised(error)))
-                    return
-            elif isinstance(mark, UnwindMarker) and error is mark.unwind:
-                if mark.error is None:
-                    self._return(mark.value)
-                    return
-                error = mark.error
-        self.error = error
+    def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
+        if isinstance(error, SideEnded):
+            mark.ended()
+            left = isinstance(error.boundary, HandlerBoundary) and error.boundary.marker is mark
+            answer: Any = UNSET
+        else:
+            left = isinstance(error, mark.handler._catches) and may_catch(error)
+            mark.ended()
+            if left:
+                self._check_static(mark, error)
+                answer = mark.handler._raised(error)
+        if left:
+            self._return(self._merged_under(mark, answer))
+        return left
 
     def _check_static(self, mark: HandlerMarker, error: BaseException) -> None:
         """A Python exception may only be caught where no open `if` or loop lies between."""
@@ -506,26 +432,8 @@ class StagingMachine(Machine):
             raise error
 
 
-_steps: dict[Tag, Callable[[StagingMachine, Any], None]] = {
-    **_machine_steps,
-    _RETURNED: StagingMachine._return,
-    _RAISED: StagingMachine._deliver,
-    PERFORM: StagingMachine._perform,
-    LOOP: StagingMachine._loop,
-    RESUME: StagingMachine._resume,
-}
-
-
 def _has_exit(marker: HandlerMarker) -> bool:
     return any(clause.kind == FINAL for clause in marker.clauses.values())
-
-
-def _started(computation: Any) -> Gen:
-    """A generator that performs `computation`, rewritten."""
-    if type(computation) is Call:
-        function = staged_function(computation.function)
-        return function(*computation.args, **computation.kwargs)  # type: ignore[no-any-return]
-    return start(computation)
 
 
 def _no_runner(*_: Any) -> list[Any]:
@@ -533,3 +441,8 @@ def _no_runner(*_: Any) -> list[Any]:
 
 
 speaks_for(StagingMachine._call.__code__)
+StagingMachine.steps = Machine.steps | {
+    PERFORM: StagingMachine._perform,
+    LOOP: StagingMachine._loop,
+    RESUME: StagingMachine._resume,
+}
