@@ -97,7 +97,7 @@ class Product:
             return b.prim(p.CAST[I64], is_zero), nonzero, *powers
 
         helpers = {
-            Var("zeros", Ref(Monoid.ADD, self.zeros.type)): self.zeros,  # type: ignore[arg-type]
+            Var("zeros", Ref(Monoid.ADD, self.zeros.type)): self.zeros,  # type: ignore[arg-type]  # no index
             Var("rest", Ref(Monoid.MUL, _held(self.ref))): self.rest,
         }
         for held in self.sums:

@@ -89,16 +89,17 @@ def _accumulated(loop: For) -> MatrixProduct | None:
     update = _update(loop)
     if update is None:
         return None
-    ref, out = update[0].ref, tuple(i for i in update[0].indices if i in loop.binders)
+    ref, indices = update[0].ref, update[0].indices
+    out = tuple(i for i in indices if isinstance(i, Var) and i in loop.binders)
     held = value_of(ref)
     if not isinstance(held, Table) or len(out) != len(held.dims) or len(set(out)) != len(out):
         return None
-    if any(set_of(i).size != dim.size for i, dim in zip(out, held.dims, strict=True)):  # type: ignore[arg-type]
+    if any(set_of(i).size != dim.size for i, dim in zip(out, held.dims, strict=True)):
         return None
     inner = [binder for binder in loop.binders if binder not in out]
     if len(inner) != 1 or len(loop.binders) != len(out) + 1:
         return None
-    return _product(ref, out, inner[0], update[1], update[2], ref)  # type: ignore[arg-type]
+    return _product(ref, out, inner[0], update[1], update[2], ref)
 
 
 def _update(loop: For) -> tuple[Accumulate, Operand, Operand] | None:

@@ -44,7 +44,15 @@ from peffects.staging.tables import (
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import Accumulator, here, staging
 
-__all__ = ["AccumulatorTracer", "Reference", "UncheckedTracer", "as_table", "fit", "is_table"]
+__all__ = [
+    "AccumulatorTracer",
+    "MarkedReference",
+    "Reference",
+    "UncheckedTracer",
+    "as_table",
+    "fit",
+    "is_table",
+]
 
 _OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "|="}
 
@@ -67,6 +75,33 @@ class Reference(ArrayMethods):
     @abstractmethod
     def read(self) -> ScalarTracer | TableTracer:
         """The value."""
+
+
+class MarkedReference(Reference):
+    """A reference whose writes are marked, and done in a second run when it is read."""
+
+    held: Accumulator
+    value: Any = None
+
+    def read(self) -> Any:
+        """The final value, a number or table, or a tree of them."""
+        trace = staging()
+        trace.check_open(self.scope, self.what())
+        trace.read(self.held)
+        return self.value
+
+    def operand(self) -> Operand:
+        """The final value as a number."""
+        operand: Operand = self.read().operand()
+        return operand
+
+    def __getitem__(self, key: object) -> Any:
+        return self.read()[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("index_sets", "index_set", "index", "shape", "ndim", "dtype"):
+            return getattr(as_table(self), name)
+        return super().__getattr__(name)
 
 
 def _without_whole_axes(items: tuple[Item, ...], rank: int) -> tuple[Item, ...]:

@@ -28,8 +28,7 @@ from peffects.ir.syntax import (
 )
 from peffects.ir.traverse import blocks_of, sizes_of
 from peffects.ir.typing import tabulate, value_of
-from peffects.staging.accumulators import Reference, as_table, is_table
-from peffects.staging.arithmetic import Operand
+from peffects.staging.accumulators import MarkedReference, as_table, is_table
 from peffects.staging.branches import choose
 from peffects.staging.in_order import in_order, without_marks
 from peffects.staging.loops import check_function, result_atom
@@ -63,7 +62,7 @@ def list_accumulator(*, dtype: object = None) -> Any:
     return ListTracer(elem)
 
 
-class ListTracer(Reference):
+class ListTracer(MarkedReference):
     """What `pe.list_accumulator` gives."""
 
     type = None  # known when it is read
@@ -73,11 +72,10 @@ class ListTracer(Reference):
         self.elem = elem
         self.name = "list"
         self.scope = trace.scope
-        self.count = trace.accumulator(Var("count", Ref(Monoid.ADD, I64)))
-        self.count.finish = self._finish
+        self.held = trace.accumulator(Var("count", Ref(Monoid.ADD, I64)))
+        self.held.finish = self._finish
         self.tree: TreeDef | None = None
         self.marks: dict[Var, tuple[int, bool]] = {}  # which leaf it is, and whether the last one
-        self.tables: object = None
 
     @property
     def is_whole(self) -> bool:  # type: ignore[override]
@@ -115,14 +113,14 @@ class ListTracer(Reference):
             )
         self.tree = tree
         atoms = [result_atom(leaf, f"what is appended to `{self.name}`") for leaf in leaves]
-        trace.note_write(self.count)
+        trace.note_write(self.held)
         for place, atom in enumerate(atoms):
             self._check_size(atom)
             assert isinstance(atom.type, Scalar | Table)
             mark = Var(self.name, Ref(Monoid.ADD, atom.type))
             self.marks[mark] = place, place == len(atoms) - 1
             trace.emit(Accumulate(mark, (), atom, Bounds.PROVED))
-        trace.emit(Accumulate(self.count.ref, (), int_lit(1), Bounds.PROVED))
+        trace.emit(Accumulate(self.held.ref, (), int_lit(1), Bounds.PROVED))
 
     def _check_size(self, atom: Atom) -> None:
         trace = staging()
@@ -141,26 +139,6 @@ class ListTracer(Reference):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def read(self) -> Any:
-        """The table of all elements, or a tree of tables."""
-        trace = staging()
-        trace.check_open(self.scope, self.what())
-        trace.read(self.count)
-        return self.tables
-
-    def operand(self) -> Operand:
-        """Raises: a list is no number."""
-        operand: Operand = self.read().operand()
-        return operand
-
-    def __getitem__(self, key: object) -> Any:
-        return self.read()[key]
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("index_sets", "index_set", "index", "shape", "ndim", "dtype"):
-            return getattr(as_table(self), name)
-        return super().__getattr__(name)
-
     def _finish(self, close: Callable[[], Var]) -> None:
         """Count what is appended, then write it; `close` gives the final count."""
         trace = staging()
@@ -173,12 +151,12 @@ class ListTracer(Reference):
             self.scope.nonnegative.add(count)
             types = self._types(staged)
             b = self.scope.builder
-            b.at = self.count.src
+            b.at = self.held.src
             size = FinSet(count)
             start = [zeros(b, tabulate((size,), t)) for t in types]
             ends = in_order(b, staged, self.marks, (int_lit(0), *start), self._step(types))
             tables = [TableTracer(cast(Var, end), self.scope, self.name) for end in ends[1:]]
-            self.tables = unflatten(self.tree or LEAF, tables)
+            self.value = unflatten(self.tree or LEAF, tables)
 
     def _step(self, types: Sequence[Scalar | Table]) -> Any:
         def step(b: Builder, carried: Sequence[Atom], mark: Accumulate) -> Sequence[Atom]:
@@ -205,7 +183,7 @@ class ListTracer(Reference):
         if not found and self.elem is None:
             raise KernelTypeError(
                 f"nothing is appended to {self.what()}, so its type is not known.",
-                at=self.count.src,
+                at=self.held.src,
                 fix="Say it: `pe.list_accumulator(dtype=float)`.",
             )
         if not found:
@@ -218,7 +196,7 @@ class ListTracer(Reference):
             if t.is_float and not self.elem.is_float:
                 raise KernelTypeError(
                     f"a float is appended to {self.what()}, which holds {self.elem}.",
-                    at=self.count.src,
+                    at=self.held.src,
                     fix="Use `dtype=float`, or append `int(...)`.",
                 )
             return self.elem
@@ -228,7 +206,7 @@ class ListTracer(Reference):
             return join(known, False, t, False)[0]
         raise KernelTypeError(
             f"{self.what()} gets elements of different types.",
-            at=self.count.src,
+            at=self.held.src,
             fix="Append numbers, or rows of one length and type.",
         )
 

@@ -10,7 +10,7 @@ all else that they do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 from peffects.errors import AccumulatorError, KernelTypeError
 from peffects.ir.builder import Builder, index_var
@@ -27,8 +27,7 @@ from peffects.ir.syntax import (
     Table,
     Var,
 )
-from peffects.staging.accumulators import Reference, as_table, fit
-from peffects.staging.arithmetic import Operand
+from peffects.staging.accumulators import MarkedReference, fit
 from peffects.staging.in_order import in_order, without_marks
 from peffects.staging.tables import place_of, value_tracer
 from peffects.staging.trace import Kind, here, staging
@@ -57,7 +56,7 @@ def user_accumulator(
     return UserAccumulator(dims, combine, empty, tree, cast("list[Scalar]", types))
 
 
-class UserAccumulator(Reference):
+class UserAccumulator(MarkedReference):
     """What `pe.accumulator(n, op=combine, empty=...)` gives."""
 
     def __init__(
@@ -81,7 +80,6 @@ class UserAccumulator(Reference):
         self.marks = {mark: place for place, mark in enumerate(marks)}
         self.held = trace.accumulator(marks[0])
         self.held.finish = self._finish
-        self.value: object = None
 
     def _held(self, elem: Scalar) -> Scalar | Table:
         return Table(self.dims, elem) if self.dims else elem
@@ -160,26 +158,6 @@ class UserAccumulator(Reference):
         )
 
     # --- reading ---------------------------------------------------------------------------------
-
-    def read(self) -> Any:
-        """The final value, a number or table, or a tree of them."""
-        trace = staging()
-        trace.check_open(self.scope, self.what())
-        trace.read(self.held)
-        return self.value
-
-    def operand(self) -> Operand:
-        """The final value as a number."""
-        operand: Operand = self.read().operand()
-        return operand
-
-    def __getitem__(self, key: object) -> Any:
-        return self.read()[key]
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("index_sets", "index_set", "index", "shape", "ndim", "dtype"):
-            return getattr(as_table(self), name)
-        return super().__getattr__(name)
 
     def _finish(self, close: Callable[[], Var]) -> None:
         """Combine, in a second run of what was marked."""
