@@ -38,7 +38,7 @@ from peffects.staging.trace import Kind, Trace, here, staging
 from peffects.staging.trees import LEAF, TreeDef, flatten, map_leaves, tabulated, unflatten
 from peffects.staging.values import Missing
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "fold", "reduce", "scan"]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "fold", "pair_of", "reduce", "scan"]
 
 Function = Callable[..., object]
 
@@ -174,7 +174,7 @@ def scan(
     if xs is None:
         sets = _named_sets("scan", function, over, 1)
         call = staging().inputs.resolve(function)  # type: ignore[arg-type]  # it is callable
-        return _over_sets("scan", lambda c, *i: _pair(call(c, *i)), init, sets, reverse)
+        return _over_sets("scan", lambda c, *i: pair_of(call(c, *i)), init, sets, reverse)
     if over is not None:
         raise KernelTypeError(
             "`scan` is given both `xs` and `over`.", at=here(), fix="Leave one of them out."
@@ -184,7 +184,7 @@ def scan(
     rows = sequential(xs) or _rows(xs)
     check_flag("scan", reverse)
     rounds = _Rounds(staging(), "scan", rows.reversed() if reverse else rows, "i", init)
-    return rounds.run(lambda carry, x: _pair(call(carry, x)))
+    return rounds.run(lambda carry, x: pair_of(call(carry, x)))
 
 
 @loop_operation
@@ -213,7 +213,8 @@ def reduce(function: object, combine: object, empty: Any, *, over: object = None
     return carry
 
 
-def _pair(result: object) -> tuple[object, object]:
+def pair_of(result: object) -> tuple[object, object]:
+    """What the function given to `scan` returns: the carry and an output."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise KernelTypeError(
             f"the function given to `scan` returns {result!r:.60}, and a pair is needed.",

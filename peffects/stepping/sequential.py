@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from peffects.errors import KernelTypeError, UnknownIndexSetError
+from peffects.errors import UnknownIndexSetError
 from peffects.staging import folds, lists, states
 from peffects.staging.loops import parameter_names
 from peffects.staging.trace import here
@@ -169,7 +169,7 @@ class _Loops:
         def body(*indices: Index) -> object:
             nonlocal carry
             items = indices if xs is None else (self.row(xs, *indices),)
-            carry, given = _pair(call(carry, *items))
+            carry, given = folds.pair_of(call(carry, *items))
             return given
 
         rows = self.rounds("scan", body, sets, reverse)
@@ -256,13 +256,3 @@ def _tables(rows: Rows, sets: Sequence[Set], reverse: bool) -> Any:
 def _length(xs: Any) -> int:
     rows: Any = xs if isinstance(xs, range) else flatten(xs)[0][0]
     return len(rows)
-
-
-def _pair(result: object) -> tuple[object, object]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise KernelTypeError(
-            f"the function given to `scan` returns {result!r:.60}, and a pair is needed.",
-            at=here(),
-            fix="Return `(carry, output)`.",
-        )
-    return result

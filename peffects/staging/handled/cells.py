@@ -43,26 +43,18 @@ class _Field:
         setattr(self.marker.handler, self.name, value)
 
 
-class _Flag:
-    def __init__(self, exit_: Exit) -> None:
+class _Half:
+    """The flag or the answer of an exit."""
+
+    def __init__(self, exit_: Exit, name: str) -> None:
         self.exit = exit_
+        self.name = name
 
     def get(self) -> object:
-        return self.exit.flag
+        return getattr(self.exit, self.name)
 
     def set(self, value: object) -> None:
-        self.exit.flag = value
-
-
-class _Answer:
-    def __init__(self, exit_: Exit) -> None:
-        self.exit = exit_
-
-    def get(self) -> object:
-        return self.exit.answer
-
-    def set(self, value: object) -> None:
-        self.exit.answer = value
+        setattr(self.exit, self.name, value)
 
 
 class Cells:
@@ -74,17 +66,17 @@ class Cells:
     def __init__(
         self, markers: Iterable[HandlerMarker], exits: Mapping[HandlerMarker, Exit]
     ) -> None:
-        self._cells: dict[str, _Field | _Flag | _Answer] = {}
+        self._cells: dict[str, _Field | _Half] = {}
         for marker in markers:
             name = type(marker.handler).__name__
             for field in vars(marker.handler):
                 if field not in FIXED_FIELDS:
                     self._add(f"{name}.{field}", _Field(marker, field))
             if marker in exits:
-                self._add(f"{name}.exited", _Flag(exits[marker]))
-                self._add(f"{name}.answer", _Answer(exits[marker]))
+                self._add(f"{name}.exited", _Half(exits[marker], "flag"))
+                self._add(f"{name}.answer", _Half(exits[marker], "answer"))
 
-    def _add(self, name: str, cell: _Field | _Flag | _Answer) -> None:
+    def _add(self, name: str, cell: _Field | _Half) -> None:
         unique, count = name, 1
         while unique in self._cells:
             count += 1
