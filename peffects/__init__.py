@@ -9,10 +9,11 @@ peffects costs next to nothing.
 from __future__ import annotations
 
 import importlib as _importlib
+import itertools as _itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from peffects import linalg, random
+    from peffects import ad, handlers, linalg, parallel, random
     from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
     from peffects.ad.check_grads import check_grads
     from peffects.awaiting import Async, await_
@@ -79,9 +80,9 @@ if TYPE_CHECKING:
     from peffects.staging.lazy import view
     from peffects.staging.lists import (
         arg_filter,
-        filter,
         list_accumulator,
     )
+    from peffects.staging.lists import filter as filter
     from peffects.staging.maths import (
         arccos,
         arccosh,
@@ -146,23 +147,23 @@ if TYPE_CHECKING:
     )
     from peffects.staging.ops import (
         accumulator,
-        all,
-        any,
         argmax,
         argmin,
         each,
         logsumexp,
-        max,
         mean,
-        min,
         par,
         prod,
         stop_gradient,
-        sum,
         table,
         unchecked,
         where,
     )
+    from peffects.staging.ops import all as all
+    from peffects.staging.ops import any as any
+    from peffects.staging.ops import max as max
+    from peffects.staging.ops import min as min
+    from peffects.staging.ops import sum as sum
     from peffects.staging.sorting import argsort, median, quantile, searchsorted, sort
     from peffects.staging.states import (
         state,
@@ -172,6 +173,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# What `from peffects import *` brings: not the names of Python's own functions (`pe.sum`, `pe.max`,
+# ..), which are public too but would take those away.
 __all__ = [
     "Above",
     "Array",
@@ -205,8 +208,7 @@ __all__ = [
     "Unit",
     "Upto",
     "accumulator",
-    "all",
-    "any",
+    "ad",
     "arccos",
     "arccosh",
     "arcsin",
@@ -243,7 +245,6 @@ __all__ = [
     "expit",
     "explain",
     "expm1",
-    "filter",
     "final",
     "floor",
     "fmax",
@@ -256,6 +257,7 @@ __all__ = [
     "grad",
     "handle",
     "handler",
+    "handlers",
     "heaviside",
     "hvp",
     "hypot",
@@ -282,11 +284,9 @@ __all__ = [
     "logsumexp",
     "mask",
     "match",
-    "max",
     "maximum",
     "mean",
     "median",
-    "min",
     "minimum",
     "modf",
     "multi",
@@ -294,6 +294,7 @@ __all__ = [
     "once",
     "pack",
     "par",
+    "parallel",
     "pfor",
     "pickled",
     "prod",
@@ -321,7 +322,6 @@ __all__ = [
     "state",
     "static",
     "stop_gradient",
-    "sum",
     "table",
     "tan",
     "tanh",
@@ -539,7 +539,7 @@ _HOMES = {
 }
 
 
-_MODULES = ("linalg", "random")
+_MODULES = ("ad", "handlers", "linalg", "parallel", "random")
 
 
 def __getattr__(name: str) -> object:
@@ -557,4 +557,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_itertools.chain(*_HOMES.values())})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import importlib.util
 import inspect
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import peffects
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC_PATHS = tuple(
@@ -33,12 +36,19 @@ PUBLIC_PATHS = tuple(
     if importlib.util.find_spec(path) is not None  # a package exists when it has content
 )
 
+# Public in the root, but not in its `__all__`: `from peffects import *` leaves these alone.
+BUILTIN_NAMES = ("all", "any", "filter", "max", "min", "sum")
+
 public_paths = pytest.mark.parametrize("path", PUBLIC_PATHS)
 
 
 def public(path: str) -> tuple[ModuleType, list[str]]:
+    """The module and its public names: of the root, Python's own too, which `*` leaves out."""
     module = importlib.import_module(path)
-    return module, list(module.__all__)
+    names = list(module.__all__)
+    if path == "peffects":
+        names += BUILTIN_NAMES
+    return module, sorted(names, key=order_of)
 
 
 def order_of(name: str) -> tuple[object, ...]:
@@ -87,8 +97,23 @@ def test_every_name_exists(path: str) -> None:
 
 @public_paths
 def test_names_are_sorted_and_unique(path: str) -> None:
-    _, names = public(path)
+    names = list(importlib.import_module(path).__all__)
     assert names == sorted(set(names), key=order_of)
+
+
+@public_paths
+def test_star_import_leaves_builtins_alone(path: str) -> None:
+    before = [name for name in vars(builtins) if not name.startswith("__")]
+    names: dict[str, object] = {}
+    exec(f"from {path} import *", names)
+    assert [name for name in before if name in names] == []
+    assert [name for name in BUILTIN_NAMES if not callable(getattr(peffects, name))] == []
+
+
+@pytest.mark.parametrize("name", ["ad", "handlers", "linalg", "parallel", "random"])
+def test_public_modules_are_attributes_of_the_root(name: str) -> None:
+    program = f"import peffects as pe; assert pe.{name}.__name__ == 'peffects.{name}'"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @public_paths
