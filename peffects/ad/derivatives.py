@@ -295,6 +295,7 @@ class Derivative(Kernel[..., Any]):
         derive: Callable[[Callee, Args], Callee],
         make: Callable[[], Derivative],
         *,
+        title: str,
         nested_args: bool = False,
     ) -> None:
         super().__init__(_callable(function))
@@ -302,7 +303,18 @@ class Derivative(Kernel[..., Any]):
         self._inner = function
         self._derive = derive
         self._make_again = make
+        self._title = title
         self._nested_args = nested_args  # called with (arguments, more) instead of arguments
+
+    @property
+    def _name(self) -> str:
+        """How messages and `repr` name it: `grad(loss, argnums=0)`."""
+        inner = self._inner
+        while isinstance(inner, partial):
+            inner = inner.func
+        if isinstance(inner, Kernel):
+            return self._title.format(inner._name)
+        return self._title.format(getattr(inner, "__qualname__", type(inner).__qualname__))
 
     def __reduce__(self) -> Any:
         """Pickle as the derivative of the function."""
@@ -416,7 +428,8 @@ def gradient(
         return Gradient(inner, program, count, wanted, single, with_value, has_aux)
 
     make = partial(gradient, function, argnums, with_value=with_value, has_aux=has_aux)
-    return Derivative(function, derive, make)
+    title = f"{'value_and_' * with_value}grad({{}}, argnums={argnums}{', has_aux=True' * has_aux})"
+    return Derivative(function, derive, make, title=title)
 
 
 def forward(function: Callable[..., object]) -> Derivative:
@@ -433,7 +446,8 @@ def forward(function: Callable[..., object]) -> Derivative:
         sizes = size_results(inner)
         return Forward(inner, program, len(results), wrt, floats, sizes, places, leaves)
 
-    return Derivative(function, derive, partial(forward, function), nested_args=True)
+    make = partial(forward, function)
+    return Derivative(function, derive, make, title="jvp({})", nested_args=True)
 
 
 def backward(function: Callable[..., object], *, linear: bool = False) -> Derivative:
@@ -458,7 +472,8 @@ def backward(function: Callable[..., object], *, linear: bool = False) -> Deriva
         return Backward(inner, program, len(results), wanted, known, result_vars, leaves)
 
     make = partial(backward, function, linear=linear)
-    return Derivative(function, derive, make, nested_args=True)
+    title = "transpose({})" if linear else "vjp({})"
+    return Derivative(function, derive, make, title=title, nested_args=True)
 
 
 def _with_sizes(program: Program, count: int, wrt: Sequence[int], params: Sequence[int]) -> Program:

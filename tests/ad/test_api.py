@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,6 +232,13 @@ def test_two_arguments_of_other_sizes_compile_nothing() -> None:
     before = repr(gradient)
     np.testing.assert_array_equal(gradient(np.ones(9), np.ones(9)), np.ones(9))
     assert repr(gradient) == before
+
+
+def test_repr_names_the_derivative() -> None:
+    assert repr(pe.grad(dot)) == "<kernel grad(dot, argnums=0), 0 specializations>"
+    assert "<kernel grad(grad(dot, argnums=0), argnums=1), " in repr(pe.grad(pe.grad(dot), 1))
+    both = pe.value_and_grad(functools.partial(dot, X), (0,), has_aux=True)
+    assert "value_and_grad(dot, argnums=(0,), has_aux=True)" in repr(both)
 
 
 def test_float32_stays_float32() -> None:
