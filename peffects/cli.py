@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="peffects", description="Ask peffects about itself.")
+    version = _version("peffects", absent="(a checkout on the path)")
+    parser.add_argument("--version", action="version", version=f"peffects {version}")
     commands = parser.add_subparsers(dest="command", required=True)
     explain = commands.add_parser("explain", help="print the page of an error, or show a kernel")
     explain.add_argument(
@@ -79,21 +81,47 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _explain(question: str) -> int:
-    """Print the page of the error with this code or class name."""
+    """Print the page of the error with this code or class name, or list those about the word."""
     pages = {cls.code: cls for cls in error_classes()}
     by_name = {cls.__name__.lower(): cls for cls in pages.values()}
     found = pages.get(question.upper()) or by_name.get(question.lower())
     if found is not None:
         print(page_of(found), end="")
         return 0
+    print(f"peffects: there is no error {question}.", file=sys.stderr)
     near = difflib.get_close_matches(question.upper(), pages)
     near += [by_name[name].code for name in difflib.get_close_matches(question.lower(), by_name)]
-    print(f"peffects: there is no error {question}.", file=sys.stderr)
     if near:
         titles = (f"{code} {pages[code].__name__}" for code in dict.fromkeys(near))
         print(f"  Did you mean {', '.join(titles)}?", file=sys.stderr)
+    elif about := _about(question, list(pages.values())):
+        print(f"  These are about it, `explain` one of them:\n{_titles(about)}", file=sys.stderr)
     print("  python -m peffects explain   lists all of them.", file=sys.stderr)
     return 2
+
+
+def _about(words: str, classes: Sequence[type[PeffectsError]]) -> list[type[PeffectsError]]:
+    """At most five of `classes` whose page mentions the words, those with most of them first."""
+    stems = [re.escape(word.rstrip("s")) for word in re.findall(r"\w{3,}", words.lower())]
+    counts = {}
+    for cls in classes:
+        title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__)
+        texts = (title.lower(), page_of(cls).lower())
+        found = [[len(re.findall(rf"\b{stem}", text)) for text in texts] for stem in stems]
+        if any(any(one) for one in found):
+            mentions = sum(10 * in_title + in_page for in_title, in_page in found)
+            counts[cls] = sum(any(one) for one in found), mentions
+    return sorted(counts, key=lambda cls: counts[cls], reverse=True)[:5]
+
+
+def _titles(classes: Sequence[type[PeffectsError]]) -> str:
+    """Code, name and first sentence of each, a line each."""
+    width = max(len(cls.__name__) for cls in classes)
+    summaries = (inspect.cleandoc(cls.__doc__ or "").partition("\n")[0] for cls in classes)
+    return "\n".join(
+        f"{cls.code}  {cls.__name__:<{width}}  {summary}"
+        for cls, summary in zip(classes, summaries, strict=True)
+    )
 
 
 def _explain_kernel(place: str, types: Sequence[str], save: str | None) -> int:
@@ -175,11 +203,7 @@ def _argument_type(text: str) -> object:
 
 def _list_errors() -> int:
     """Print the code, name and first sentence of every error."""
-    classes = list(error_classes())
-    width = max(len(cls.__name__) for cls in classes)
-    for cls in classes:
-        summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-        print(f"{cls.code}  {cls.__name__:<{width}}  {summary}")
+    print(_titles(list(error_classes())))
     return 0
 
 

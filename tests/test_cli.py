@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -56,6 +57,25 @@ def test_unknown_code_without_near_miss_points_to_the_list(
 ) -> None:
     assert cli.main(["explain", "zzz"]) == 2
     assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("race", "PE203"), ("races", "PE203"), ("out of bounds", "PE401"), ("index sets differ", "PE201")],
+)
+def test_words_find_the_errors_that_are_about_them(
+    words: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", words]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith(code) for line in lines), lines
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        cli.main(["--version"])
+    assert done.value.code == 0
+    assert re.fullmatch(r"peffects \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 def test_no_command_is_a_usage_error() -> None:
