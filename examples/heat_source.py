@@ -53,7 +53,7 @@ slope = pe.value_and_grad(misfit)
 
 
 def plate(size: int) -> Array:
-    """Two hot spots."""
+    """Two hot spots, each of one cell."""
     start = np.zeros((size, size))
     start[size // 4, size // 3] = 8.0
     start[2 * size // 3, 3 * size // 4] = 12.0
@@ -72,14 +72,15 @@ def recover(seen: Array, steps: int, rounds: int) -> tuple[Array, list[float]]:
 
 
 def draw(start: Array, seen: Array, found: Array) -> None:
-    """Write the three plates side by side."""
+    """Write the three plates side by side, each with colors of its own: what is seen has faded."""
     import matplotlib.pyplot as plt
 
-    figure, all_axes = plt.subplots(1, 3, figsize=(12, 4))
-    plates = {"truth": start, "seen": seen, "recovered": found}
+    figure, all_axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    plates = {"heated": start, "seen": seen, "recovered": found}
     for axes, (title, temperatures) in zip(all_axes, plates.items(), strict=True):
-        axes.imshow(temperatures, cmap="inferno")
-        axes.set_title(title)
+        image = axes.imshow(temperatures, cmap="inferno", vmin=0.0)
+        axes.set_title(f"{title}: up to {temperatures.max():.2f} degrees")
+        figure.colorbar(image, ax=axes, shrink=0.85)
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=120)
     print(f"the plates: {PICTURE}")
@@ -87,7 +88,7 @@ def draw(start: Array, seen: Array, found: Array) -> None:
 
 def main(small: bool = False) -> None:
     """Heat, look, and find the spots again."""
-    size, steps, rounds = (12, 4, 80) if small else (64, 8, 600)
+    size, steps, rounds = (12, 4, 80) if small else (24, 16, 2000)
     start = plate(size)
     end = diffuse(start, steps)
     print(f"heat before {start.sum():.4f}, after {steps} steps {end.sum():.4f}")

@@ -24,8 +24,9 @@ Point: TypeAlias = tuple[Array, Array, Array]  # coordinates, an array each
 
 PICTURE = Path("out") / "ray_marcher.png"
 SHADES = " .:-=+*#%@"
-FAR = 20.0
+FAR = 200.0
 NEAR = 1e-4
+TILT = 0.7  # how far the camera looks down
 
 
 def length(x: Any, y: Any, z: Any) -> Any:
@@ -53,8 +54,8 @@ def march(eye: Array, rows: int, columns: int, limit: int) -> tuple[Point, Array
     def of_pixel(row: Any, column: Any) -> Any:
         u = (2.0 * column + 1.0 - columns) / rows
         v = (rows - 2.0 * row - 1.0) / rows
-        size = length(u, v, 2.0)
-        dx, dy, dz = u / size, v / size - 0.35, 2.0 / size
+        size = length(u, v - TILT, 2.0)
+        dx, dy, dz = u / size, (v - TILT) / size, 2.0 / size  # of length 1, as distances are
         far, steps, gap = 0.0, 0, 1.0
         while steps < limit and far < FAR and gap > NEAR:
             gap = scene(eye[0] + far * dx, eye[1] + far * dy, eye[2] + far * dz)
@@ -97,7 +98,7 @@ def shade(normal: Point, point: Point, far: Array) -> Array:
 
 def render(rows: int, columns: int) -> Array:
     """The picture."""
-    point, far = march(np.array([0.0, 1.2, -4.5]), rows, columns, 200)
+    point, far = march(np.array([0.0, 1.2, -4.5]), rows, columns, 400)
     return shade(normals(*point), point, far)
 
 

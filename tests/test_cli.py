@@ -61,7 +61,7 @@ def test_unknown_code_without_near_miss_points_to_the_list(
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [("race", "PE203"), ("races", "PE203"), ("out of bounds", "PE401"), ("index sets differ", "PE201")],
+    [("race", "PE203"), ("races", "PE203"), ("out of bounds", "PE401"), ("two tables", "PE201")],
 )
 def test_words_find_the_errors_that_are_about_them(
     words: str, code: str, capsys: pytest.CaptureFixture[str]
