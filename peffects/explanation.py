@@ -43,6 +43,7 @@ from peffects.ir.syntax import Table
 from peffects.kernels import Kernel
 from peffects.optimize.passes import Step
 from peffects.optimize.pipeline import optimize
+from peffects.places import users_frames
 from peffects.source import caller
 
 __all__ = ["Explanation", "explain"]
@@ -92,6 +93,7 @@ class Explanation:
         target.write_text(self.html() if is_page else f"{self}\n", encoding="utf-8")
 
 
+@users_frames
 def explain(
     function: Callable[..., object] | Generator[Any, Any, Any], *args: object, **kwargs: object
 ) -> Explanation:

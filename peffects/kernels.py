@@ -21,6 +21,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from peffects.errors import KernelTypeError, PeffectsError
 from peffects.notices import tell_if_slow
+from peffects.places import show_users_frames, users_frames
 from peffects.source import SrcInfo, caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
@@ -66,12 +67,16 @@ class Kernel(Generic[P, R]):
         """
         if current() is not None:
             return self.inline(args, kwargs)
-        if "out" in kwargs and self._gives_out:
-            out = kwargs.pop("out")
+        try:
+            if "out" in kwargs and self._gives_out:
+                out = kwargs.pop("out")
+                specialization, values = self._ready(args, kwargs)
+                return cast(R, specialization.run_into(values, out))
             specialization, values = self._ready(args, kwargs)
-            return cast(R, specialization.run_into(values, out))
-        specialization, values = self._ready(args, kwargs)
-        return cast(R, specialization.run(values))
+            return cast(R, specialization.run(values))
+        except BaseException as error:
+            show_users_frames(error)
+            raise
 
     @functools.cached_property
     def _gives_out(self) -> bool:
@@ -103,6 +108,7 @@ class Kernel(Generic[P, R]):
             found = getattr(found, name, None)
         return path if found is self else (Kernel, (self.__pe_function__,))
 
+    @users_frames
     def debug(self, *args: Any, nan: bool = False, **kwargs: Any) -> R:
         """The value of a call, run as plain Python: print, `breakpoint()` and coverage work in it.
 
@@ -114,6 +120,7 @@ class Kernel(Generic[P, R]):
         kwargs = {name: map_leaves(plain, arg) for name, arg in kwargs.items()}
         return cast(R, debug(self.__pe_function__, args, kwargs, nan=nan))
 
+    @users_frames
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The kernel's program for arguments like these, or of these types; nothing runs.
 
@@ -202,6 +209,7 @@ class Kernel(Generic[P, R]):
                     self._quick = {**self._quick, call.key: [*known, specialization]}
 
 
+@users_frames
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:
     """Compile a function of arrays and numbers to parallel native code when it is called.
 

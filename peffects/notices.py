@@ -1,16 +1,17 @@
-"""What is said while somebody waits: that a kernel compiles, if that takes long.
+"""Texts for people: that a kernel compiles, if that takes long; long lists without their middle.
 
-Only to a person at a terminal; programs and logs hear nothing.
+The former only for a person at a terminal; programs and logs hear nothing.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["tell_if_slow"]
+__all__ = ["abridged", "tell_if_slow"]
 
 PATIENCE_S = 1.0
 """What takes no longer needs no words."""
@@ -30,3 +31,22 @@ def tell_if_slow(text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+_MOST_SHOWN = 40
+_SHOWN_ENDS = 5
+
+
+def abridged(values: Sequence[Any]) -> str:
+    """`[1, 2, 3]`: a list as `repr` shows it, without its middle where it is long.
+
+    >>> abridged(range(1000))
+    '[0, 1, 2, 3, 4, ..., 995, 996, 997, 998, 999]'
+    """
+    if len(values) <= _MOST_SHOWN:
+        shown = [repr(value) for value in values]
+    else:
+        ends = values[:_SHOWN_ENDS], values[-_SHOWN_ENDS:]
+        first, last = ([repr(value) for value in end] for end in ends)
+        shown = [*first, "...", *last]
+    return f"[{', '.join(shown)}]"

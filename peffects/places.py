@@ -7,16 +7,38 @@ The machine keeps code objects and instruction offsets, which cost nothing, and 
 from __future__ import annotations
 
 import functools
+import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import CodeType, FrameType, GeneratorType, TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from peffects.errors import InternalError, PeffectsError
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 
-__all__ = ["Site", "calling_site", "place_of_site", "strip_internal", "suspended_place"]
+__all__ = [
+    "Site",
+    "calling_site",
+    "place_of_error",
+    "place_of_site",
+    "show_users_frames",
+    "strip_internal",
+    "suspended_place",
+    "users_frames",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _is_internal = functools.cache(is_internal_file)
+_LIBRARY = os.path.dirname(os.path.abspath(functools.__file__)) + os.sep
+
+
+@functools.cache
+def _is_library(file: str) -> bool:
+    """Whether `file` is of the standard library."""
+    return os.path.abspath(file).startswith(_LIBRARY) and "site-packages" not in file
+
 
 Site = tuple[CodeType, int]
 """A code object and the offset of an instruction in it."""
@@ -66,11 +88,16 @@ def place_of_error(error: BaseException) -> SrcInfo:
 
 
 def strip_internal(error: BaseException, known: TracebackType | None) -> None:
-    """Take peffects' own frames out of what was added to the traceback of `error` after `known`."""
+    """Take peffects' own frames out of what was added to the traceback of `error` after `known`.
+
+    So are those of the standard library that peffects called, such as the exit of a `with`.
+    """
     kept: list[TracebackType] = []
-    entry = error.__traceback__
+    entry, below_ours = error.__traceback__, False
     while entry is not None and entry is not known:
-        if not _is_internal(entry.tb_frame.f_code.co_filename):
+        file = entry.tb_frame.f_code.co_filename
+        below_ours = _is_internal(file) or (below_ours and _is_library(file))
+        if not below_ours:
             kept.append(entry)
         entry = entry.tb_next
     rest = entry
@@ -78,3 +105,40 @@ def strip_internal(error: BaseException, known: TracebackType | None) -> None:
         # A new entry: setting `tb_next` would walk the whole chain to look for loops.
         rest = TracebackType(rest, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     error.__traceback__ = rest
+
+
+def show_users_frames(error: BaseException) -> None:
+    """Take peffects' frames out of the traceback of an error that leaves it, and of its causes.
+
+    Of an error that is peffects' own fault they stay: a report needs them.
+    """
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen and not _is_our_fault(found):
+        seen.add(id(found))
+        strip_internal(found, None)
+        found = found.__cause__ or found.__context__
+
+
+def _is_our_fault(error: BaseException) -> bool:
+    """Whether it is an error of peffects itself: not one of ours on purpose, and raised by us."""
+    if isinstance(error, PeffectsError) or not isinstance(error, Exception):
+        return isinstance(error, InternalError)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and _is_internal(last.tb_frame.f_code.co_filename)
+
+
+def users_frames(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that users call: an error that leaves it has no frames of peffects."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            show_users_frames(error)
+            raise
+
+    return called

@@ -15,6 +15,7 @@ from peffects.errors import KernelTypeError
 from peffects.ir.print import print_program
 from peffects.ir.syntax import Program
 from peffects.outputs import targets
+from peffects.places import users_frames
 from peffects.source import caller
 from peffects.staging.readers import Reader
 from peffects.staging.stage import signature
@@ -79,6 +80,7 @@ class Lowered:
         """The program in the notation of the IR."""
         return print_program(self.ir)
 
+    @users_frames
     def compile(self) -> CompiledCall:
         """Compile to machine code, or load it from the disk."""
         return CompiledCall(self._compile(), self._types)
@@ -94,6 +96,7 @@ class CompiledCall:
     _specialization: Specialization
     _types: str
 
+    @users_frames
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The kernel's value.  Raises KernelTypeError for a call that would have to compile."""
         values = self._specialization.callee.arguments(args, kwargs)

@@ -15,6 +15,7 @@ import numpy as np
 from peffects.ad.derivatives import Argnums, backward, forward, gradient
 from peffects.errors import DerivativeArgumentError
 from peffects.kernels import Kernel
+from peffects.places import users_frames
 from peffects.source import caller
 from peffects.staging.trees import map_leaves
 
@@ -28,6 +29,7 @@ def grad(function: Callable[P, object], argnums: int = 0) -> Callable[P, Any]: .
 def grad(
     function: Callable[P, object], argnums: tuple[int, ...]
 ) -> Callable[P, tuple[Any, ...]]: ...
+@users_frames
 def grad(function: Callable[P, object], argnums: Argnums = 0) -> Callable[P, Any]:
     """The gradient of `function`, whose value is a float, with respect to the argument `argnums`.
 
@@ -41,6 +43,7 @@ def grad(function: Callable[P, object], argnums: Argnums = 0) -> Callable[P, Any
     return gradient(function, argnums, with_value=False, has_aux=False)
 
 
+@users_frames
 def value_and_grad(
     function: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[P, tuple[R, Any]]:
@@ -51,6 +54,7 @@ def value_and_grad(
     return gradient(function, argnums, with_value=True, has_aux=has_aux)
 
 
+@users_frames
 def jvp(
     function: Callable[..., R], args: tuple[object, ...], tangents: tuple[object, ...]
 ) -> tuple[R, R]:
@@ -62,6 +66,7 @@ def jvp(
     return cast(tuple[R, R], _forward(function)(_tuple(args, "args"), _tuple(tangents, "tangents")))
 
 
+@users_frames
 def vjp(function: Callable[..., R], *args: object) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
     """The value at `args`, and the pullback: from the value's cotangent to those of all arguments.
 
@@ -75,6 +80,7 @@ def vjp(function: Callable[..., R], *args: object) -> tuple[R, Callable[[Any], t
     value = _kernel(function)(*args)
     kept = _snapshot(args)
 
+    @users_frames
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """The cotangents of the arguments."""
         return cast(tuple[Any, ...], _backward(function)(kept, cotangent))
@@ -82,6 +88,7 @@ def vjp(function: Callable[..., R], *args: object) -> tuple[R, Callable[[Any], t
     return cast(R, value), pullback
 
 
+@users_frames
 def linearize(function: Callable[..., R], *args: object) -> tuple[R, Callable[..., R]]:
     """The value at `args`, and the derivative there as a linear function of tangents.
 
@@ -92,6 +99,7 @@ def linearize(function: Callable[..., R], *args: object) -> tuple[R, Callable[..
     value = _kernel(function)(*args)
     kept = _snapshot(args)
 
+    @users_frames
     def derivative(*tangents: object) -> R:
         """The directional derivative along `tangents`."""
         return cast(R, _forward(function)(kept, tangents)[1])
@@ -99,6 +107,7 @@ def linearize(function: Callable[..., R], *args: object) -> tuple[R, Callable[..
     return cast(R, value), derivative
 
 
+@users_frames
 def transpose(function: Callable[..., object], *args: object) -> Callable[[Any], Any]:
     """The transpose of a function that is linear in its arguments.
 
@@ -109,6 +118,7 @@ def transpose(function: Callable[..., object], *args: object) -> Callable[[Any],
     """
     kept = _snapshot(args)
 
+    @users_frames
     def transposed(cotangent: Any) -> Any:
         """The cotangents of the arguments."""
         found = _transposed(function)(kept, cotangent)
@@ -117,6 +127,7 @@ def transpose(function: Callable[..., object], *args: object) -> Callable[[Any],
     return transposed
 
 
+@users_frames
 def hvp(
     function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...]
 ) -> Any:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from peffects.ad.api import grad, jvp, vjp
 from peffects.errors import DerivativeArgumentError, GradientMismatchError
 from peffects.kernels import Kernel
+from peffects.places import users_frames
 from peffects.source import caller
 from peffects.staging.trees import flatten, map_leaves, unflatten
 
 
+@users_frames
 def check_grads(
     function: Callable[..., object],
     args: tuple[object, ...],

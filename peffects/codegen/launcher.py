@@ -232,12 +232,13 @@ def _step(options: LaunchOptions, start: float) -> float:
 
 
 def _fraction(workspace: Workspace, total: int) -> float:
-    """Finished stages and the finished iterations of the running one; an estimate, at most 1.
+    """Finished stages and the finished iterations of the running one; an estimate, below 1.
 
+    That all is done is told once, at the end.
     The stage is read before the ticks: those of a stage that begins meanwhile count as this one's,
     of which there are at most `trip`.  So the fraction never falls.
     """
     stage = workspace.stage
     ticks = int(workspace.ticks.sum()) - stage.ticks_before
     done = stage.done_ns + stage.work_ns * min(ticks / max(stage.trip, 1), 1.0)
-    return min(done / max(total, 1), 1.0)
+    return min(done / max(total, 1), 0.99)

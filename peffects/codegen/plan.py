@@ -41,7 +41,8 @@ from peffects.codegen.loops import (
 from peffects.codegen.printing import decoded, print_log
 from peffects.codegen.sizes import Size, shape_function, size_function, words_function
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
-from peffects.errors import AllocationError, InternalError, OutArgumentError
+from peffects.errors import AllocationError, BoundsError, InternalError, OutArgumentError
+from peffects.ir.messages import bounds_fix
 from peffects.source import SrcInfo
 
 __all__ = ["CancelledError", "Runnable", "check_shape", "runnable"]
@@ -322,7 +323,10 @@ class _RunnableLaunch(Runnable):
         ]
         named = dict(zip(("value", "size"), shown, strict=False))
         text = failure.text.format(*shown, index=index, **named)
-        raise failure.error(text, at=failure.at, fix=failure.fix)
+        fix = failure.fix
+        if failure.error is BoundsError and not fix:
+            fix = bounds_fix(int(named["value"]), int(named["size"]))
+        raise failure.error(text, at=failure.at, fix=fix)
 
 
 class _OwnWords:

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from peffects.errors import BoundsError
-from peffects.ir.messages import bounds_text
+from peffects.ir.messages import bounds_error, bounds_text
 from peffects.ir.sizes import bind_sizes
 from peffects.ir.syntax import (
     Accumulate,
@@ -260,5 +259,5 @@ class _Evaluator:
                 if bounds is Bounds.PROVED:
                     raise AssertionError(f"proved index {index} of {table!r} is out of bounds")
                 text = bounds_text(table.name, axis)
-                raise BoundsError(text.format(value=index, size=size), at=src)
+                raise bounds_error(text, index, size, src)
         return place

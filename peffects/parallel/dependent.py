@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from peffects.errors import IndexSetError
+from peffects.notices import abridged
 from peffects.parallel.index_set import (
     Fin,
     Idx,
@@ -381,7 +382,11 @@ class Ragged(Pairs):
         return hash((Ragged, self.offsets.tobytes()))
 
     def __repr__(self) -> str:
-        return "Ragged(..)" if is_symbol(self.offsets) else f"Ragged({self.lengths.tolist()})"
+        return (
+            "Ragged(..)"
+            if is_symbol(self.offsets)
+            else f"Ragged({abridged(self.lengths.tolist())})"
+        )
 
 
 class Tiles(Pairs):

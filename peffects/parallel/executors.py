@@ -142,6 +142,8 @@ class RunningLoop:
             return
         self._next_tick = now + _TICK_S
         done = sum(worker.done + worker.fraction for worker in self.workers)
+        if done >= self.size and not last:
+            return  # the end is told once, by `finish`
         self.on_tick(done, self.size, now - self.started)
 
     def finish(self) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from peffects.errors import IndexSetError
+from peffects.notices import abridged
 from peffects.parallel.index_set import (
     Fin,
     Idx,
@@ -85,7 +86,7 @@ class Elements(IndexSet[Any]):
         return Elements, (self.values, self.name)
 
     def __repr__(self) -> str:
-        return self.name or f"Elements({list(self.values)!r})"
+        return self.name or f"Elements({abridged(self.values)})"
 
 
 def _case_name(value: Any) -> str:

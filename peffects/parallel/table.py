@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 import numpy as np
 
+from peffects.notices import abridged
 from peffects.parallel.index_set import Fin, Idx, IndexSet
 
 __all__ = ["Table"]
@@ -79,4 +80,4 @@ class Table(Sequence[T_co], Generic[N, T_co]):
         return array.reshape(self.index_set.shape + array.shape[1:])
 
     def __repr__(self) -> str:
-        return f"Table({self.index_set!r}, {self._values!r})"
+        return f"Table({self.index_set!r}, {abridged(self._values)})"

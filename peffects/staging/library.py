@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from peffects.errors import KernelTypeError, PeffectsError
 from peffects.ir import primitives as op
+from peffects.places import show_users_frames
 from peffects.staging.accumulators import as_table
 from peffects.staging.ops import run_outside
 from peffects.staging.scalars import binary, convert, is_whole, lift, to_bool
@@ -37,10 +38,14 @@ def kernel_function(function: Callable[P, R]) -> Callable[P, R]:
     def staged_or_run(*args: P.args, **kwargs: P.kwargs) -> Any:
         if current() is not None:
             return staging().inputs.resolve(function)(*args, **kwargs)
-        given = signature.bind(*args, **kwargs).arguments
-        flags = {name: value for name, value in given.items() if name in defaults}
-        values = tuple(value for name, value in given.items() if name not in defaults)
-        return run_outside(function, values, {}, flags)
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+            flags = {name: value for name, value in given.items() if name in defaults}
+            values = tuple(value for name, value in given.items() if name not in defaults)
+            return run_outside(function, values, {}, flags)
+        except BaseException as error:
+            show_users_frames(error)
+            raise
 
     return staged_or_run
 

@@ -183,7 +183,8 @@ def check_known(operation: str, index_set: IndexSetTracer, name: str) -> None:
             f"nothing says which set `{name}` runs over: it indexes no table.",
             at=here(),
             fix=f"Give it: `pe.{operation}(lambda {name}: ..., over=n)`, where n is an int, a "
-            "table or `x.index`.",
+            f"table or `x.index`. Only `x[{name}]` says it, a computed index such as "
+            f"`x[{name} + 1]` does not.",
         )
 
 

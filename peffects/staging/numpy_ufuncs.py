@@ -8,6 +8,7 @@ there, or among the refused ones.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -95,6 +96,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "vecdot": _SUMS_OF_PRODUCTS,
 }
 """Universal functions that kernels do not have: why, and what to write."""
+OF_OTHERS = {"gammaln": "lgamma", "loggamma": "lgamma", "psi": "digamma"}
+"""What universal functions of scipy are called here, where the name differs."""
 _REDUCED = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
     "logical_or": "any",
@@ -128,22 +131,40 @@ def _method(name: str, method: str) -> Function | None:
     return _outer(function) if method == "outer" else None
 
 
+def _spelled(function: np.ufunc) -> str:
+    """What users call a universal function that is not numpy's: `scipy.special.expit`."""
+    name = function.__name__
+    homes = [
+        module
+        for module, contents in list(sys.modules.items())
+        if not any(part.startswith("_") for part in module.split("."))
+        and vars(contents).get(name) is function
+    ]
+    return f"{min(homes, key=len)}.{name}" if homes else name
+
+
 def ufunc(
     numpys: object, method: str, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> object:
     """A universal function of numpy on symbols; KernelTypeError if kernels do not have it."""
     assert isinstance(numpys, np.ufunc)
     name = numpys.__name__
-    spelled = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
-    function = _method(name, method)
-    if name in REFUSED:
+    is_numpys = getattr(np, name, None) is numpys
+    spelled = f"np.{name}" if is_numpys else _spelled(numpys)
+    if method != "__call__":
+        spelled += f".{method}"
+    function = _method(name, method) if is_numpys else None
+    if is_numpys and name in REFUSED:
         why, fix = REFUSED[name]
         raise KernelTypeError(f"kernels have no `{spelled}`: {why}.", at=here(), fix=fix)
     if function is None:
+        ours = None if is_numpys else OF_OTHERS.get(name, name if name in maths.__all__ else None)
         raise KernelTypeError(
             f"kernels have no `{spelled}`.",
             at=here(),
-            fix="Write it with the functions of `pe`, element by element: "
+            fix=f"Write `pe.{ours}`."
+            if ours is not None
+            else "Write it with the functions of `pe`, element by element: "
             "`pe.table(lambda i: ...)`.",
         )
     options = {k: value for k, value in kwargs.items() if value is not None or k == "axis"}

@@ -21,6 +21,7 @@ from peffects.ir.syntax import BOOL, I64, Atom, FinSet, For, Lit, Monoid, Ref, T
 from peffects.ir.typing import set_of
 from peffects.parallel.dependent import Range
 from peffects.parallel.packed import Packed
+from peffects.places import show_users_frames
 from peffects.staging import maths
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer, as_table, is_table
 from peffects.staging.domains import Domain, as_sets, domain_of
@@ -87,7 +88,11 @@ def loop_operation(operation: Callable[P, R]) -> Callable[P, R]:
             return operation(*args, **kwargs)
         flags = {name: value for name, value in kwargs.items() if isinstance(value, bool)}
         values = {name: value for name, value in kwargs.items() if name not in flags}
-        return cast(R, run_outside(operation, args, values, flags))
+        try:
+            return cast(R, run_outside(operation, args, values, flags))
+        except BaseException as error:
+            show_users_frames(error)
+            raise
 
     return staged_or_run
 

@@ -29,7 +29,7 @@ from peffects.staging.indices import (
 )
 from peffects.staging.parts import atomic_items
 from peffects.staging.scalars import ScalarTracer, is_whole, lift, renamed
-from peffects.staging.trace import Scope, here, staging
+from peffects.staging.trace import Kind, Scope, here, staging
 
 Item: TypeAlias = object
 
@@ -119,7 +119,7 @@ class _Axes:
         if not unchecked:
             ok = trace.prim(op.LE, int_lit(-value), size)
             text = bounds_text(self.name, axis).format(value=value, size="{0}")
-            trace.check(ok, BoundsError, text, (size,))
+            trace.check(ok, BoundsError, text, (size,), "Test the length first: `len(x)`.")
         return trace.prim(op.SUB, size, int_lit(-value)), not unchecked
 
     def _proved(self, axis: int, index: IndexTracer) -> Atom | None:
@@ -256,8 +256,22 @@ class TableTracer(ArrayMethods):
         refuse_write(self.name)
 
 
-def refuse_write(name: str) -> NoReturn:
-    """Raise the error for `name[i] = v` in a kernel."""
+def refuse_write(name: str, parallel: bool | None = None) -> NoReturn:
+    """Raise the error for `name[i] = v` in a kernel.
+
+    `parallel` says whether this is in a parallel loop; by default the trace knows.
+    """
+    if parallel is None:
+        scopes = staging().scope.up()
+        parallel = any(scope.kind is Kind.PARALLEL for scope in scopes)
+    if not parallel:
+        raise DataRaceError(
+            f"an element of `{name}` is assigned, and a table of a kernel keeps its values.",
+            at=here(),
+            fix=f"To set it step by step, make `new = pe.state({name})` before the loop and write "
+            "`new[i] = ...`; or make the new table at once, `new = pe.table(lambda i: ...)`. "
+            "Return it: what a kernel is given stays as it is.",
+        )
     raise DataRaceError(
         f"an element of `{name}` is assigned; iterations of a parallel loop could race for it.",
         at=here(),

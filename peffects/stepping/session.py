@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from peffects.errors import (
-    BoundsError,
     DivisionError,
     IndexSetMismatchError,
     KernelTypeError,
     NotANumberError,
     ValueRangeError,
 )
-from peffects.ir.messages import bounds_text
+from peffects.ir.messages import bounds_error, bounds_text
 from peffects.ir.syntax import BOOL, F64, Monoid
 from peffects.parallel.index_set import Idx
 from peffects.parallel.packed import Packed
@@ -232,7 +231,7 @@ class _Session:
     def set_item(self, owner: Any, key: Any, value: Any) -> None:
         """`owner[key] = value`: refused for tables, as in a kernel."""
         if isinstance(owner, np.ndarray | Accumulator):
-            refuse_write(_name_of(owner))
+            refuse_write(_name_of(owner), parallel=bool(self.indices))
         if isinstance(owner, State):
             owner.held[self._place(owner, owner.shape, key)] = np.asarray(value)
         else:
@@ -244,7 +243,7 @@ class _Session:
             self._check_operator(owner, symbol)
             self._combine(owner, key, value)
         elif isinstance(owner, np.ndarray):
-            refuse_write(_name_of(owner))
+            refuse_write(_name_of(owner), parallel=bool(self.indices))
         elif isinstance(owner, State):
             self.set_item(owner, key, self._augment(symbol, self.item(owner, key), value))
         else:
@@ -314,8 +313,8 @@ class _Session:
                 continue
             wrong = out_of_bounds(item, size)
             if wrong is not None:
-                text = bounds_text(_name_of(owner), axis).format(value=wrong, size=size)
-                raise BoundsError(text, at=here())
+                text = bounds_text(_name_of(owner), axis)
+                raise bounds_error(text, wrong, size, here())
         return tuple(items)
 
     def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:
