@@ -224,6 +224,28 @@ def _power(x: Value, y: Value) -> Value:
     return powers
 
 
+def _scale(x: Value, y: Value) -> Value:
+    """x * y, where 0 times anything is a 0 with the sign that the product would have."""
+    if x != 0 and y != 0:
+        product: Value = np.multiply(x, y)
+        return product
+    return _zero(x, y)
+
+
+def _unscale(x: Value, y: Value) -> Value:
+    """x / y, where 0 by anything, and anything by infinity, is a 0 with the sign of a quotient."""
+    if x != 0 and not np.isinf(y):
+        quotient: Value = np.true_divide(x, y)
+        return quotient
+    return _zero(x, y)
+
+
+def _zero(x: Value, y: Value) -> Value:
+    """0 with the sign of x * y."""
+    zero: Value = x.dtype.type(-0.0 if np.signbit(x) != np.signbit(y) else 0.0)
+    return zero
+
+
 def _bit_count(x: Value) -> Value:
     return x.dtype.type(abs(int(x)).bit_count())
 
@@ -240,6 +262,10 @@ ADD = _row("add", 2, _number, np.add)
 SUB = _row("sub", 2, _number, np.subtract)
 MUL = _row("mul", 2, _number, np.multiply)
 DIV = _row("div", 2, _float, np.true_divide, DIVISION)
+# The products and quotients of derivatives, in which 0 times infinity or nan is 0: what a result does
+# not depend on, it does not depend on (docs/decisions/014-zero-cotangents.md).
+SCALE = _row("scale", 2, _float, _scale)
+UNSCALE = _row("unscale", 2, _float, _unscale, DIVISION)
 FLOORDIV = _row("floordiv", 2, _number, np.floor_divide, DIVISION)
 MOD = _row("mod", 2, _number, np.remainder, DIVISION)
 POW = _row("pow", 2, _number, _power, 2 * TRANSCENDENTAL)
