@@ -113,28 +113,42 @@ def greater(typingctx: object, a: types.Type, b: types.Type) -> Any:
     return _python_s(">", a, b)
 
 
-def _is_nothing(builder: _Builder, x: ir.Value, value: float) -> ir.Value:
-    return builder.fcmp_ordered("==", x, x.type(value))
+def _is_any(builder: _Builder, x: ir.Value, *values: float) -> list[ir.Value]:
+    return [builder.fcmp_ordered("==", x, x.type(value)) for value in values]
 
 
-def _signed_zero(builder: _Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """0 with the sign of x * y."""
-    bits = 64 if isinstance(x.type, ir.DoubleType) else 32
-    word = ir.IntType(bits)
-    both = builder.xor(builder.bitcast(x, word), builder.bitcast(y, word))
-    return builder.bitcast(builder.and_(both, word(1 << (bits - 1))), x.type)
+def _unless_nothing(builder: _Builder, value: ir.Value, nothing: Callable[[], Any]) -> ir.Value:
+    """`value`, but 0 where it is nan and one of the conditions `nothing` holds.
+
+    They are tested behind a branch that is hardly ever taken: where a loop is not vectorized, all
+    that is left is one comparison.
+    """
+    before = builder.block
+    with builder.if_then(builder.fcmp_unordered("uno", value, value), likely=False):
+        first, *others = nothing()
+        for other in others:
+            first = builder.or_(first, other)
+        fixed = builder.select(first, value.type(0.0), value)
+        rare = builder.block
+    result = builder.phi(value.type)
+    result.add_incoming(value, before)
+    result.add_incoming(fixed, rare)
+    return result
 
 
 @intrinsic
 def scale(typingctx: object, x: types.Type, y: types.Type) -> Any:
-    """`x * y`, where 0 times anything is 0: without a branch, so that loops are vectorized."""
+    """`x * y`, where 0 times anything is 0."""
     if x != y or not isinstance(x, types.Float):
         return None
 
     def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
         x, y = args
-        nothing = builder.or_(_is_nothing(builder, x, 0.0), _is_nothing(builder, y, 0.0))
-        return builder.select(nothing, _signed_zero(builder, x, y), builder.fmul(x, y))
+
+        def nothing() -> Any:
+            return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]
+
+        return _unless_nothing(builder, builder.fmul(x, y), nothing)
 
     return x(x, y), codegen
 
@@ -147,11 +161,11 @@ def unscale(typingctx: object, x: types.Type, y: types.Type) -> Any:
 
     def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
         x, y = args
-        is_infinite = builder.or_(
-            _is_nothing(builder, y, math.inf), _is_nothing(builder, y, -math.inf)
-        )
-        nothing = builder.or_(_is_nothing(builder, x, 0.0), is_infinite)
-        return builder.select(nothing, _signed_zero(builder, x, y), builder.fdiv(x, y))
+
+        def nothing() -> Any:
+            return [*_is_any(builder, x, 0.0), *_is_any(builder, y, math.inf, -math.inf)]
+
+        return _unless_nothing(builder, builder.fdiv(x, y), nothing)
 
     return x(x, y), codegen
 

@@ -42,7 +42,7 @@ from peffects.codegen.loop_ir import (
     type_of,
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
-from peffects.ir.primitives import MUL, NEG, NOT
+from peffects.ir.primitives import MUL, NEG, NOT, SCALE
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
 __all__ = ["emit_cpu"]
@@ -304,8 +304,8 @@ class _KernelText:
         loose, strict = _REDUCERS[expr.monoid]
         if t.is_float and not expr.ordered:
             product = expr.right
-            if expr.monoid is Monoid.ADD and isinstance(product, Apply) and product.op is MUL:
-                right = f"contract_mul({', '.join(map(self.bare, product.args))})"
+            if expr.monoid is Monoid.ADD and isinstance(product, Apply) and product.op in _FUSED:
+                right = f"{_FUSED[product.op]}({', '.join(map(self.bare, product.args))})"
             return f"{loose}({left}, {right})"
         if len(strict) > 1:
             return f"{strict}({left}, {right})"
@@ -337,6 +337,9 @@ class _KernelText:
         self.accessors.add(f'set_{t} = frame_set("{t.dtype}")')
         return f"set_{t}"
 
+
+_FUSED = {MUL: "contract_mul", SCALE: "contract_scale"}
+"""Products that may be fused with the sum that they are added to."""
 
 _PREFIX = frozenset([NEG, NOT])
 """Operators in front of an operand, which binds tighter than what the operand may hold."""

@@ -45,6 +45,7 @@ __all__ = [
     "chunk_start",
     "chunk_stop",
     "contract_mul",
+    "contract_scale",
     "fail",
     "frame_get",
     "frame_set",
@@ -401,6 +402,18 @@ def reduce_min(a: Any, b: Any) -> Any:
 @_combiner(_llvm("maximum"), _llvm("smax"), _llvm("umax"))
 def reduce_max(a: Any, b: Any) -> Any:
     """Give the larger one; NaN if either is, as numpy's `maximum`."""
+
+
+def _contracted_scale(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    zero = a.type(0.0)
+    kept = builder.select(builder.fcmp_ordered("==", b, zero), zero, a)
+    other = builder.select(builder.fcmp_ordered("==", a, zero), zero, b)
+    return builder.fmul(kept, other, flags=("contract",))
+
+
+@_combiner(_contracted_scale, _mul, _mul)
+def contract_scale(a: Any, b: Any) -> Any:
+    """`a * b`, where 0 times anything is 0, that may be fused with the `reduce_add` that takes it."""
 
 
 @_combiner(_contracted, _mul, _mul)

@@ -18,7 +18,8 @@ IMPORTS: dict[str, tuple[str, ...]] = {
         "remainder", "rint", "trigamma", "word_of",
     ),
     "peffects.codegen.intrinsics": (
-        "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail",
+        "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul",
+        "contract_scale", "fail",
         "frame_get", "frame_set", "load", "note", "reduce_add", "reduce_max", "reduce_min",
         "reduce_mul", "store", "tick",
     ),

@@ -225,25 +225,15 @@ def _power(x: Value, y: Value) -> Value:
 
 
 def _scale(x: Value, y: Value) -> Value:
-    """x * y, where 0 times anything is a 0 with the sign that the product would have."""
-    if x != 0 and y != 0:
-        product: Value = np.multiply(x, y)
-        return product
-    return _zero(x, y)
+    """x * y, but 0 in place of nan where a factor is 0."""
+    product: Value = np.multiply(x, y)
+    return x.dtype.type(0) if np.isnan(product) and (x == 0 or y == 0) else product
 
 
 def _unscale(x: Value, y: Value) -> Value:
-    """x / y, where 0 by anything, and anything by infinity, is a 0 with the sign of a quotient."""
-    if x != 0 and not np.isinf(y):
-        quotient: Value = np.true_divide(x, y)
-        return quotient
-    return _zero(x, y)
-
-
-def _zero(x: Value, y: Value) -> Value:
-    """0 with the sign of x * y."""
-    zero: Value = x.dtype.type(-0.0 if np.signbit(x) != np.signbit(y) else 0.0)
-    return zero
+    """x / y, but 0 in place of nan where the factor x or 1 / y is 0."""
+    quotient: Value = np.true_divide(x, y)
+    return x.dtype.type(0) if np.isnan(quotient) and (x == 0 or np.isinf(y)) else quotient
 
 
 def _bit_count(x: Value) -> Value:

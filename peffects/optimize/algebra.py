@@ -134,8 +134,8 @@ def mul_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | Non
 
 @simplify_rules.register(p.SCALE)
 def scale_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
-    """A product, if one factor is neither 0 nor infinite;  -x c = x -c;  -x -y = x y."""
-    if any(_is_ordinary(x) for x in args):
+    """A product, if one factor is neither 0 nor infinite, or of equals;  -x c = x -c;  -x -y = x y."""
+    if args[0] == args[1] or any(_is_ordinary(x) for x in args):
         return Prim(p.MUL, args)
     for x, y in (args, args[::-1]):
         negated = _operand(defs, x, p.NEG)
