@@ -30,6 +30,7 @@ __all__ = [
     "minimum",
     "mod",
     "scale",
+    "scale_by",
     "select",
     "shift_left",
     "shift_right",
@@ -136,19 +137,59 @@ def _unless_nothing(builder: _Builder, value: ir.Value, nothing: Callable[[], An
     return result
 
 
+def _scaled(builder: _Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x * y, where 0 times anything is 0."""
+
+    def nothing() -> Any:
+        return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]
+
+    return _unless_nothing(builder, builder.fmul(x, y), nothing)
+
+
 @intrinsic
 def scale(typingctx: object, x: types.Type, y: types.Type) -> Any:
     """`x * y`, where 0 times anything is 0."""
     if x != y or not isinstance(x, types.Float):
         return None
+    return x(x, y), lambda context, builder, signature, args: _scaled(builder, *args)
+
+
+def _by_constant(
+    builder: _Builder,
+    x: ir.Value,
+    y: ir.Value,
+    general: Callable[[_Builder, ir.Value, ir.Value], ir.Value],
+    flags: tuple[str, ...] = (),
+) -> ir.Value:
+    """`general`, but plain products where y, which a loop does not change, is neither 0 nor infinite.
+
+    The condition does not change in the loop, so LLVM makes two loops of it.
+    """
+    is_plain = builder.and_(
+        builder.fcmp_ordered("==", builder.fmul(y, y.type(0.0)), y.type(0.0)),
+        builder.fcmp_ordered("!=", y, y.type(0.0)),
+    )
+    with builder.if_else(is_plain, likely=True) as (usual, rare):
+        with usual:
+            product = builder.fmul(x, y, flags=flags)
+            plain = builder.block
+        with rare:
+            other = general(builder, x, y)
+            careful = builder.block
+    result = builder.phi(x.type)
+    result.add_incoming(product, plain)
+    result.add_incoming(other, careful)
+    return result
+
+
+@intrinsic
+def scale_by(typingctx: object, x: types.Type, y: types.Type) -> Any:
+    """`scale`, where the innermost loop does not change y."""
+    if x != y or not isinstance(x, types.Float):
+        return None
 
     def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
-        x, y = args
-
-        def nothing() -> Any:
-            return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]
-
-        return _unless_nothing(builder, builder.fmul(x, y), nothing)
+        return _by_constant(builder, *args, _scaled)
 
     return x(x, y), codegen
 
