@@ -156,8 +156,11 @@ def unscale_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim |
 
 
 def _is_ordinary(atom: Atom) -> bool:
-    """Whether an atom is a literal other than 0, infinities and nan."""
-    return isinstance(atom, Lit) and atom.value != 0 and math.isfinite(atom.value)
+    """Whether an atom is a literal other than 0, infinities and nan, in its own type."""
+    if not isinstance(atom, Lit):
+        return False
+    value = float(np.array(atom.value, atom.type.dtype))
+    return value != 0.0 and math.isfinite(value)
 
 
 @simplify_rules.register(p.DIV)
