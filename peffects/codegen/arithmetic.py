@@ -29,11 +29,14 @@ __all__ = [
     "maximum",
     "minimum",
     "mod",
+    "scale",
+    "scale_by",
     "select",
     "shift_left",
     "shift_right",
     "signed_power",
     "trunc",
+    "unscale",
     "unsigned_power",
 ]
 
@@ -109,6 +112,103 @@ def lesser(typingctx: object, a: types.Type, b: types.Type) -> Any:
 def greater(typingctx: object, a: types.Type, b: types.Type) -> Any:
     """Python's `max` of two floats: one instruction, which keeps the first beside a nan."""
     return _python_s(">", a, b)
+
+
+def _is_any(builder: _Builder, x: ir.Value, *values: float) -> list[ir.Value]:
+    return [builder.fcmp_ordered("==", x, x.type(value)) for value in values]
+
+
+def _unless_nothing(builder: _Builder, value: ir.Value, nothing: Callable[[], Any]) -> ir.Value:
+    """`value`, but 0 where it is nan and one of the conditions `nothing` holds.
+
+    They are tested behind a branch that is hardly ever taken: where a loop is not vectorized, all
+    that is left is one comparison.
+    """
+    before = builder.block
+    with builder.if_then(builder.fcmp_unordered("uno", value, value), likely=False):
+        first, *others = nothing()
+        for other in others:
+            first = builder.or_(first, other)
+        fixed = builder.select(first, value.type(0.0), value)
+        rare = builder.block
+    result = builder.phi(value.type)
+    result.add_incoming(value, before)
+    result.add_incoming(fixed, rare)
+    return result
+
+
+def _scaled(builder: _Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x * y, where 0 times anything is 0."""
+
+    def nothing() -> Any:
+        return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]
+
+    return _unless_nothing(builder, builder.fmul(x, y), nothing)
+
+
+@intrinsic
+def scale(typingctx: object, x: types.Type, y: types.Type) -> Any:
+    """`x * y`, where 0 times anything is 0."""
+    if x != y or not isinstance(x, types.Float):
+        return None
+    return x(x, y), lambda context, builder, signature, args: _scaled(builder, *args)
+
+
+def _by_constant(
+    builder: _Builder,
+    x: ir.Value,
+    y: ir.Value,
+    general: Callable[[_Builder, ir.Value, ir.Value], ir.Value],
+    flags: tuple[str, ...] = (),
+) -> ir.Value:
+    """`general`, but plain products where y, which a loop does not change, is neither 0 nor infinite.
+
+    The condition does not change in the loop, so LLVM makes two loops of it.
+    """
+    is_plain = builder.and_(
+        builder.fcmp_ordered("==", builder.fmul(y, y.type(0.0)), y.type(0.0)),
+        builder.fcmp_ordered("!=", y, y.type(0.0)),
+    )
+    with builder.if_else(is_plain, likely=True) as (usual, rare):
+        with usual:
+            product = builder.fmul(x, y, flags=flags)
+            plain = builder.block
+        with rare:
+            other = general(builder, x, y)
+            careful = builder.block
+    result = builder.phi(x.type)
+    result.add_incoming(product, plain)
+    result.add_incoming(other, careful)
+    return result
+
+
+@intrinsic
+def scale_by(typingctx: object, x: types.Type, y: types.Type) -> Any:
+    """`scale`, where the innermost loop does not change y."""
+    if x != y or not isinstance(x, types.Float):
+        return None
+
+    def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
+        return _by_constant(builder, *args, _scaled)
+
+    return x(x, y), codegen
+
+
+@intrinsic
+def unscale(typingctx: object, x: types.Type, y: types.Type) -> Any:
+    """`x / y`, where 0 by anything, and anything by infinity, is 0."""
+    if x != y or not isinstance(x, types.Float):
+        return None
+
+    def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
+        x, y = args
+
+        def nothing() -> Any:
+            return [*_is_any(builder, x, 0.0), *_is_any(builder, y, math.inf, -math.inf)]
+
+        return _unless_nothing(builder, builder.fdiv(x, y), nothing)
+
+    return x(x, y), codegen
 
 
 def _rounding(name: str, x: types.Type) -> Any:

@@ -42,7 +42,7 @@ from peffects.codegen.loop_ir import (
     type_of,
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
-from peffects.ir.primitives import MUL, NEG, NOT
+from peffects.ir.primitives import MUL, NEG, NOT, SCALE
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
 __all__ = ["emit_cpu"]
@@ -89,6 +89,7 @@ class _KernelText:
         self.accessors: set[str] = set()
         self.memories: dict[str, Memory] = {}
         self.depth = 1
+        self.varying: frozenset[Local] | None = None  # what the innermost loop changes
         self._kernel()
 
     # --- the function -------------------------------------------------------------------------
@@ -231,6 +232,7 @@ class _KernelText:
         else:
             span = stop if start == "0" else f"{start}, {stop}"
         index = loop.index.name
+        around, self.varying = self.varying, _assigned(loop)
         self.put(f"for {index} in range({span}):")
         if loop.poll == 1:
             self.put("    if cancelled(frame):")
@@ -239,6 +241,7 @@ class _KernelText:
             self.put(f"    if {index} & {loop.poll - 1} == 0 and cancelled(frame):")
             self.put("        return")
         self.nested(loop.body)
+        self.varying = around
 
     def branch(self, condition: Expr, then: Body, orelse: Body) -> None:
         if not then:
@@ -280,6 +283,8 @@ class _KernelText:
                 return expr.name
             case Lit():
                 return _literal(expr)
+            case Apply(op, args, t) if op is SCALE:
+                return self.scaled("scale", args)
             case Apply(op, args, t):
                 rule = emit_rules[op]
                 bare = len(args) == 1 and op not in _PREFIX
@@ -304,13 +309,24 @@ class _KernelText:
         loose, strict = _REDUCERS[expr.monoid]
         if t.is_float and not expr.ordered:
             product = expr.right
-            if expr.monoid is Monoid.ADD and isinstance(product, Apply) and product.op is MUL:
-                right = f"contract_mul({', '.join(map(self.bare, product.args))})"
+            if expr.monoid is Monoid.ADD and isinstance(product, Apply):
+                if product.op is MUL:
+                    right = f"contract_mul({', '.join(map(self.bare, product.args))})"
+                elif product.op is SCALE:
+                    right = self.scaled("contract_scale", product.args)
             return f"{loose}({left}, {right})"
         if len(strict) > 1:
             return f"{strict}({left}, {right})"
         text = f"({self.expr(expr.left)} {strict} {self.expr(expr.right)})"
         return text if t in _WIDE else _narrowed(t, text)
+
+    def scaled(self, name: str, args: Sequence[Expr]) -> str:
+        """A product in which 0 times anything is 0; quick if one factor stays what it is."""
+        x, y = args
+        for left, right in ((x, y), (y, x)):
+            if self.varying is not None and isinstance(right, Local) and right not in self.varying:
+                return f"{name}_by({self.bare(left)}, {self.bare(right)})"
+        return f"{name}({self.bare(x)}, {self.bare(y)})"
 
     # --- accessors ----------------------------------------------------------------------------
 
@@ -336,6 +352,22 @@ class _KernelText:
     def setter(self, t: Scalar) -> str:
         self.accessors.add(f'set_{t} = frame_set("{t.dtype}")')
         return f"set_{t}"
+
+
+
+def _assigned(loop: Loop) -> frozenset[Local] | None:
+    """The locals that a loop changes; None if loops are in it."""
+    found = [loop.index]
+    pending: list[Stmt] = [*loop.body]
+    while pending:
+        stmt = pending.pop()
+        if isinstance(stmt, Loop | Until):
+            return None
+        if isinstance(stmt, Assign):
+            found.append(stmt.target)
+        elif isinstance(stmt, Branch):
+            pending += [*stmt.then, *stmt.orelse]
+    return frozenset(found)
 
 
 _PREFIX = frozenset([NEG, NOT])

@@ -43,7 +43,7 @@ for _op, _sign in [
 
 for _op, _function in [
     (p.MIN, "minimum"), (p.MAX, "maximum"), (p.LESSER, "lesser"), (p.GREATER, "greater"),
-    (p.SELECT, "select"), (p.ABS, "abs"),
+    (p.SELECT, "select"), (p.ABS, "abs"), (p.SCALE, "scale"), (p.UNSCALE, "unscale"),
     (p.SHIFT_LEFT, "shift_left"), (p.SHIFT_RIGHT, "shift_right"),
     (p.FLOORDIV, "floordiv"), (p.MOD, "mod"),
     (p.FLOOR, "floor"), (p.CEIL, "ceil"), (p.TRUNC, "trunc"),

@@ -25,6 +25,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from peffects.codegen.arithmetic import _by_constant
 from peffects.codegen.loops import (
     CANCEL_SLOT,
     CHUNKS_SLOT,
@@ -45,6 +46,8 @@ __all__ = [
     "chunk_start",
     "chunk_stop",
     "contract_mul",
+    "contract_scale",
+    "contract_scale_by",
     "fail",
     "frame_get",
     "frame_set",
@@ -401,6 +404,27 @@ def reduce_min(a: Any, b: Any) -> Any:
 @_combiner(_llvm("maximum"), _llvm("smax"), _llvm("umax"))
 def reduce_max(a: Any, b: Any) -> Any:
     """Give the larger one; NaN if either is, as numpy's `maximum`."""
+
+
+def _contracted_scale(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    zero = a.type(0.0)
+    kept = builder.select(builder.fcmp_ordered("==", b, zero), zero, a)
+    other = builder.select(builder.fcmp_ordered("==", a, zero), zero, b)
+    return builder.fmul(kept, other, flags=("contract",))
+
+
+def _contracted_scale_by(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return _by_constant(builder, a, b, _contracted_scale, ("contract",))
+
+
+@_combiner(_contracted_scale_by, _mul, _mul)
+def contract_scale_by(a: Any, b: Any) -> Any:
+    """`contract_scale`, where the innermost loop does not change b."""
+
+
+@_combiner(_contracted_scale, _mul, _mul)
+def contract_scale(a: Any, b: Any) -> Any:
+    """`a * b`, where 0 times anything is 0, that may be fused with the `reduce_add` that takes it."""
 
 
 @_combiner(_contracted, _mul, _mul)

@@ -136,6 +136,7 @@ class _Multiplication:
             frame.B_COLUMN: b.stride(column),
             frame.C_ROW: to.stride(row),
             frame.FRESH: Const(int(fresh)),
+            frame.SCALES: Const(int(product.scales)),
         }
         matrices: list[SizeExpr] = []  # of the right operand, inside the axis
         for axis in range(frame.MOST_BATCH - 1, -1, -1):

@@ -11,6 +11,9 @@ The order in which the products of an element are added depends on k alone, and 
 the result: not on the number of threads, nor on which block an element is in.  Why no library of
 linear algebra is called, `docs/decisions/008-own-matrix-product.md` tells.
 
+In derivatives 0 times infinity or nan is 0.  That costs nothing where it does not occur: a tile that
+has a nan is put aside, and what is nan in it is added up again, product by product.
+
 Kernels are `void(chunk, frame)`, in a frame of their own, whose slots `product_frame.py` names.
 Imports numba: only `loader.py` has it imported.
 
@@ -60,6 +63,7 @@ from peffects.codegen.product_frame import (
     PACKED,
     PACKED_BATCH,
     ROWS,
+    SCALES,
     SCRATCH,
     SCRATCH_ELEMENTS,
     A,
@@ -171,7 +175,7 @@ def _multiply(dtype: str) -> _Kernel:
     """One iteration computes a block of c."""
     bytes_of, (rows, columns) = _BYTES[dtype], _tile_shape(dtype)
     get, read, write, tile = frame_get("int64"), load(dtype), store(dtype), _tile(dtype)
-    pack_lines = _pack_lines(dtype)
+    pack_lines, scaled_sum = _pack_lines(dtype), _scaled_sum(dtype)
 
     def multiply(chunk: Any, frame: Any) -> None:
         m, n, k = get(frame, ROWS), get(frame, COLUMNS), get(frame, INNER)
@@ -180,6 +184,7 @@ def _multiply(dtype: str) -> _Kernel:
         panels = (n + columns - 1) // columns
         lines = get(frame, SCRATCH) + bytes_of * chunk * SCRATCH_ELEMENTS
         edge = lines + bytes_of * BLOCK_ROWS * DEPTH
+        aside = edge if get(frame, SCALES) != 0 else 0
         for task in range(i64(chunk_start(frame, chunk)), i64(chunk_stop(frame, chunk))):
             block, rest = task % (down * across), task // (down * across)
             i0, j0 = block // across * BLOCK_ROWS, block % across * BLOCK_COLUMNS
@@ -207,10 +212,14 @@ def _multiply(dtype: str) -> _Kernel:
                         place = c + bytes_of * (i * step_c + j)
                         whole = height == rows and width == columns
                         target, step = place if whole else edge, step_c if whole else columns
-                        tile(depth, line, panel, target, step, fresh or not whole)
-                        for r in range(0 if whole else height):
+                        has_nan = tile(
+                            depth, line, panel, target, step, fresh or not whole, aside
+                        )
+                        for r in range(height if has_nan or not whole else 0):
                             for s in range(width):
                                 value = read(edge, r * columns + s)
+                                if has_nan:
+                                    value = scaled_sum(value, line, panel, r, s, depth)
                                 if not fresh:
                                     value = read(place, r * step_c + s) + value
                                 write(place, r * step_c + s, value)
@@ -219,24 +228,41 @@ def _multiply(dtype: str) -> _Kernel:
     return multiply
 
 
-def _tile(dtype: str) -> Callable[..., None]:
-    """`tile(k, a, b, c, step, fresh)`: a tile of c (+)= a b, with a and b packed.
+def _scaled_sum(dtype: str) -> Callable[..., Any]:
+    """What gives an element of a tile: `value`, or, if that is nan, its sum without zeros' products."""
+    (rows, columns), read, zero = _tile_shape(dtype), load(dtype), np.dtype(dtype).type(0)
 
-    `step` is the distance of two rows of c.
+    @register_jitable
+    def scaled_sum(value: Any, line: Any, panel: Any, r: Any, s: Any, depth: Any) -> Any:
+        if value == value:
+            return value
+        total = zero
+        for p in range(depth):
+            x, y = read(line, p * rows + r), read(panel, p * columns + s)
+            if x != zero and y != zero:
+                total = total + x * y
+        return total
+
+    return scaled_sum
+
+
+def _tile(dtype: str) -> Callable[..., Any]:
+    """`tile(k, a, b, c, step, fresh, aside)`: a tile of c (+)= a b, with a and b packed.
+
+    `step` is the distance of two rows of c.  If `aside` is not 0 and the product has a nan, the
+    product goes there in place of c; whether it did is the result.
     """
-    signature = types.void(*[types.int64] * 5, types.boolean)
+    signature = types.boolean(*[types.int64] * 5, types.boolean, types.int64)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: object, args: Any) -> Any:
-        length, a, b, c, step, fresh = args
-        _Tile(builder, dtype).run(length, a, b, c, step, fresh)
-        return context.get_dummy_value()
+        return _Tile(builder, dtype).run(*args)
 
     def tile(
-        typingctx: Any, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any
+        typingctx: Any, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any, aside: Any
     ) -> tuple[Any, Any]:
         return signature, codegen
 
-    made: Callable[..., None] = intrinsic(tile)
+    made: Callable[..., Any] = intrinsic(tile)
     return made
 
 
@@ -254,8 +280,10 @@ class _Tile:
         fused = ir.FunctionType(self.kind, [self.kind] * 3)
         self.times_plus = cgutils.get_or_insert_function(builder.module, fused, name)
 
-    def run(self, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any) -> None:
-        """Emit all."""
+    def run(
+        self, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any, aside: Any
+    ) -> Any:
+        """Emit all; whether the product has gone aside."""
         builder = self.builder
         before = builder.block
         loop, after = (builder.append_basic_block(name) for name in ("tile", "tiled"))
@@ -277,7 +305,24 @@ class _Tile:
         for phi, value in zip(totals, new, strict=True):
             phi.add_incoming(nothing, before)
             phi.add_incoming(value, loop)
-        self.leave(totals, c, step, fresh)
+        has_nan = builder.and_(builder.icmp_signed("!=", aside, self.word(0)), self.has_nan(totals))
+        with builder.if_else(has_nan, likely=False) as (rare, usual):
+            with rare:
+                self.leave(totals, aside, self.word(self.columns), ir.IntType(1)(1))
+            with usual:
+                self.leave(totals, c, step, fresh)
+        return has_nan
+
+    def has_nan(self, totals: list[Any]) -> Any:
+        """Whether a sum is nan; infinities may say so, too."""
+        builder, everything = self.builder, totals[0]
+        for total in totals[1:]:
+            everything = builder.fadd(everything, total)
+        lanes = [builder.extract_element(everything, self.word(k)) for k in range(self.lanes)]
+        one = lanes[0]
+        for lane in lanes[1:]:
+            one = builder.fadd(one, lane)
+        return builder.fcmp_unordered("uno", one, one)
 
     def step(self, a: Any, b: Any, at: Any, sums: list[Any]) -> list[Any]:
         """One row of b times one element for each row of the tile."""

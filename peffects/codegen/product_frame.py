@@ -33,6 +33,7 @@ __all__ = [
     "PACKED_BATCH",
     "PRODUCT_DTYPES",
     "ROWS",
+    "SCALES",
     "SCRATCH",
     "SCRATCH_ELEMENTS",
     "A",
@@ -50,11 +51,13 @@ ROWS, COLUMNS, INNER = range(_first + 5, _first + 8)
 A_ROW, A_K, B_K, B_COLUMN, C_ROW = range(_first + 8, _first + 13)
 FRESH = _first + 13
 """1 if c holds nothing yet, 0 if the product is added to it."""
+SCALES = _first + 14
+"""1 if 0 times infinity or nan is 0, as in derivatives."""
 BATCH_SIZE, A_BATCH, B_BATCH, C_BATCH, PACKED_BATCH = range(
-    _first + 14, _first + 14 + 5 * MOST_BATCH, MOST_BATCH
+    _first + 15, _first + 15 + 5 * MOST_BATCH, MOST_BATCH
 )
 """For each batch axis: its size and strides; that of packed b counts whole matrices."""
-FRAME_SLOTS = _first + 14 + 5 * MOST_BATCH
+FRAME_SLOTS = _first + 15 + 5 * MOST_BATCH
 
 DEPTH = 256
 """Products that are added in registers before they are added to memory."""

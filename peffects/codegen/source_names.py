@@ -10,15 +10,16 @@ __all__ = ["IMPORTS", "NUMBERS"]
 IMPORTS: dict[str, tuple[str, ...]] = {
     "peffects.codegen.arithmetic": (
         "ceil", "convert", "floor", "floordiv", "greater", "lesser", "lgamma", "maximum",
-        "minimum", "mod", "select", "shift_left", "shift_right", "signed_power", "trunc",
-        "unsigned_power",
+        "minimum", "mod", "scale", "scale_by", "select", "shift_left", "shift_right", "signed_power", "trunc",
+        "unscale", "unsigned_power",
     ),
     "peffects.codegen.functions": (
         "bit_count", "digamma", "expit", "float_of", "fmod", "gcd", "logaddexp",
         "remainder", "rint", "trigamma", "word_of",
     ),
     "peffects.codegen.intrinsics": (
-        "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul", "fail",
+        "bits_of_f64", "cancelled", "chunk_start", "chunk_stop", "contract_mul",
+        "contract_scale", "contract_scale_by", "fail",
         "frame_get", "frame_set", "load", "note", "reduce_add", "reduce_max", "reduce_min",
         "reduce_mul", "store", "tick",
     ),

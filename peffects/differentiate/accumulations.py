@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from peffects.differentiate.linearize_rules import elementary
+from peffects.differentiate.linearize_rules import elementary, scale, unscale
 from peffects.errors import NotDifferentiableError
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, int_lit, lit_like
@@ -67,7 +67,7 @@ class Extremum:
 
     def share(self, b: Builder, update: Accumulate, tangent: Atom) -> Atom:
         """What `update` contributes to the tangent of the final value."""
-        share = b.prim(p.DIV, tangent, _at(b, self.ties, update), name="dt")
+        share = unscale(b, tangent, _at(b, self.ties, update))
         return b.prim(p.SELECT, self.won(b, update), share, _lit(0.0, _elem(self.ref)), name="dt")
 
     def won(self, b: Builder, update: Accumulate) -> Atom:
@@ -130,7 +130,7 @@ class Product:
         of_zeros = elementary(b, degree, int_lit(len(sums)), sums)
         divisor = b.prim(p.SELECT, is_zero, _lit(1.0, _elem(self.ref)), value)
         of_rest = b.prim(p.DIV, _at(b, self.rest, update), divisor)
-        return b.prim(p.MUL, b.prim(p.MUL, of_rest, of_zeros), tangent, name="dt")
+        return scale(b, b.prim(p.MUL, of_rest, of_zeros), tangent)
 
 
 Recorded: TypeAlias = Extremum | Product

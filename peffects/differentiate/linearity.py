@@ -157,10 +157,10 @@ class _Linearity:
                     self.reject(
                         f"`{op.name}` mixes a linear value with {_spelled(arg)}, which is not."
                     )
-        elif op is p.MUL:
+        elif op in (p.MUL, p.SCALE):
             if all(map(self.is_linear, args)):
                 self.reject("two linear values are multiplied: spent twice.")
-        elif op is p.DIV:
+        elif op in (p.DIV, p.UNSCALE):
             self.nonlinear(args[1:], "as a divisor")
         elif op is p.SELECT:
             self.nonlinear(args[:1], "as a condition")

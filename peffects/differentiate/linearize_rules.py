@@ -41,8 +41,14 @@ def add_tangents(b: Builder, x: Tangent, y: Tangent) -> Tangent:
     return b.prim(p.ADD, x, y, name="dt")
 
 
-def _scale(b: Builder, coefficient: Atom, tangent: Atom) -> Atom:
-    return b.prim(p.MUL, coefficient, tangent, name="dt")
+def scale(b: Builder, coefficient: Atom, tangent: Atom) -> Var:
+    """The product of a coefficient and a tangent: 0 if either is, whatever the other."""
+    return b.prim(p.SCALE, coefficient, tangent, name="dt")
+
+
+def unscale(b: Builder, tangent: Atom, divisor: Atom) -> Var:
+    """The quotient of a tangent by a coefficient: 0 if the tangent is, whatever the other."""
+    return b.prim(p.UNSCALE, tangent, divisor, name="dt")
 
 
 def register_partials(op: Primitive, *partials: Partial) -> None:
@@ -54,7 +60,7 @@ def register_partials(op: Primitive, *partials: Partial) -> None:
         total: Tangent = None
         for partial, tangent in zip(partials, tangents, strict=True):
             if tangent is not None:
-                total = add_tangents(b, total, _scale(b, partial(b, args, out), tangent))
+                total = add_tangents(b, total, scale(b, partial(b, args, out), tangent))
         return total
 
     linearize_rules.register(op)(rule)
@@ -93,16 +99,16 @@ def neg_linearize(
     return None if dx is None else b.prim(p.NEG, dx, name="dt")
 
 
-@linearize_rules.register(p.DIV)
+@linearize_rules.register(p.DIV, p.UNSCALE)
 def div_linearize(
     b: Builder, args: tuple[Atom, ...], out: Atom, tangents: tuple[Tangent, ...]
 ) -> Tangent:
     """d(x / y) = (dx - (x / y) dy) / y."""
     (_, y), (dx, dy) = args, tangents
     if dy is not None:
-        drop = _scale(b, out, dy)
+        drop = scale(b, out, dy)
         dx = b.prim(p.NEG, drop, name="dt") if dx is None else b.prim(p.SUB, dx, drop, name="dt")
-    return None if dx is None else b.prim(p.DIV, dx, y, name="dt")
+    return None if dx is None else unscale(b, dx, y)
 
 
 @linearize_rules.register(p.SELECT)
@@ -150,7 +156,7 @@ def _chosen(
 ) -> Tangent:
     """The second tangent if `is_second`, the mean at a tie, and else, beside a nan, the first."""
     first, second = tangents
-    halves = [None if t is None else _scale(b, constant(out, 0.5), t) for t in tangents]
+    halves = [None if t is None else scale(b, constant(out, 0.5), t) for t in tangents]
     others = _choose(b, b.prim(p.EQ, *args), add_tangents(b, *halves), first, out)
     return _choose(b, is_second, second, others, out)
 
@@ -158,7 +164,7 @@ def _chosen(
 def _winner(b: Builder, low: Atom, high: Atom, tangents: tuple[Tangent, ...], out: Atom) -> Tangent:
     """The first tangent where `low` < `high`, the second where it is above, and else the mean."""
     first, second = tangents
-    halves = [None if t is None else _scale(b, constant(out, 0.5), t) for t in tangents]
+    halves = [None if t is None else scale(b, constant(out, 0.5), t) for t in tangents]
     others = _choose(b, b.prim(p.LT, high, low), second, add_tangents(b, *halves), out)
     return _choose(b, b.prim(p.LT, low, high), first, others, out)
 
@@ -212,7 +218,7 @@ def elementary_linearize(
             lower = b.prim(p.SUB, degree, int_lit(k))
             partial = elementary(b, lower, int_lit(int(orders.value) - 1), sums)
             scaled = b.prim(p.MUL, partial, constant(out, (-1.0) ** (k - 1) / k))
-            total = add_tangents(b, total, _scale(b, scaled, tangent))
+            total = add_tangents(b, total, scale(b, scaled, tangent))
     return total
 
 
@@ -367,7 +373,8 @@ def _log_slope(base: float) -> Partial:
     return lambda b, a, out: _over(b, 1.0 / math.log(base), a[0])
 
 
-register_partials(p.MUL, lambda b, a, out: a[1], lambda b, a, out: a[0])
+for _op in (p.MUL, p.SCALE):
+    register_partials(_op, lambda b, a, out: a[1], lambda b, a, out: a[0])
 register_partials(p.POW, _pow_base, _pow_exponent)
 register_partials(p.MOD, lambda b, a, out: constant(out, 1.0), _mod_divisor)
 register_partials(p.ABS, _sign)

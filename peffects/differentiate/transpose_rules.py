@@ -45,21 +45,21 @@ def neg_transpose(
     return (b.prim(p.NEG, ct, name="ct"),)
 
 
-@transpose_rules.register(p.MUL)
-def mul_transpose(
+@transpose_rules.register(p.MUL, p.SCALE)
+def scale_transpose(
     b: Builder, args: tuple[Atom, ...], linear: tuple[bool, ...], ct: Atom
 ) -> Cotangents:
     """Scaling is its own transpose."""
-    scaled = b.prim(p.MUL, args[0] if linear[1] else args[1], ct, name="ct")
+    scaled = b.prim(p.SCALE, args[0] if linear[1] else args[1], ct, name="ct")
     return (scaled, None) if linear[0] else (None, scaled)
 
 
-@transpose_rules.register(p.DIV)
-def div_transpose(
+@transpose_rules.register(p.DIV, p.UNSCALE)
+def unscale_transpose(
     b: Builder, args: tuple[Atom, ...], linear: tuple[bool, ...], ct: Atom
 ) -> Cotangents:
     """Division by a coefficient is its own transpose."""
-    return b.prim(p.DIV, ct, args[1], name="ct"), None
+    return b.prim(p.UNSCALE, ct, args[1], name="ct"), None
 
 
 @transpose_rules.register(p.SELECT)

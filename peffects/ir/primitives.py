@@ -224,6 +224,18 @@ def _power(x: Value, y: Value) -> Value:
     return powers
 
 
+def _scale(x: Value, y: Value) -> Value:
+    """x * y, but 0 in place of nan where a factor is 0."""
+    product: Value = np.multiply(x, y)
+    return x.dtype.type(0) if np.isnan(product) and (x == 0 or y == 0) else product
+
+
+def _unscale(x: Value, y: Value) -> Value:
+    """x / y, but 0 in place of nan where the factor x or 1 / y is 0."""
+    quotient: Value = np.true_divide(x, y)
+    return x.dtype.type(0) if np.isnan(quotient) and (x == 0 or np.isinf(y)) else quotient
+
+
 def _bit_count(x: Value) -> Value:
     return x.dtype.type(abs(int(x)).bit_count())
 
@@ -240,6 +252,10 @@ ADD = _row("add", 2, _number, np.add)
 SUB = _row("sub", 2, _number, np.subtract)
 MUL = _row("mul", 2, _number, np.multiply)
 DIV = _row("div", 2, _float, np.true_divide, DIVISION)
+# The products and quotients of derivatives, in which 0 times infinity or nan is 0: what a result does
+# not depend on, it does not depend on (docs/decisions/014-zero-cotangents.md).
+SCALE = _row("scale", 2, _float, _scale)
+UNSCALE = _row("unscale", 2, _float, _unscale, DIVISION)
 FLOORDIV = _row("floordiv", 2, _number, np.floor_divide, DIVISION)
 MOD = _row("mod", 2, _number, np.remainder, DIVISION)
 POW = _row("pow", 2, _number, _power, 2 * TRANSCENDENTAL)

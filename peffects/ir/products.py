@@ -5,12 +5,14 @@
 
 Each index is a loop variable.  k is in both operands and not in the result, the *column* is the
 last axis of the result and in one operand, `right`; the *row* is in the result and in the other,
-`left`; what else there is are *batch* axes, in the result and in one operand or both.
+`left`; what else there is are *batch* axes, in the result and in one operand or both.  The elements
+are multiplied by `mul`, or by `scale`, as in derivatives.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from peffects.ir import primitives as p
 from peffects.ir.syntax import (
@@ -33,10 +35,12 @@ from peffects.ir.syntax import (
 )
 from peffects.ir.typing import set_of, value_of
 
-__all__ = ["MOST_BATCH", "MatrixProduct", "Operand", "element_type", "matrix_product", "roles"]
+__all__ = ["MOST_BATCH", "TIMES", "MatrixProduct", "Operand", "element_type", "matrix_product", "roles"]
 
 MOST_BATCH = 3
 """Batch axes of a product that has kernels."""
+TIMES = (p.MUL, p.SCALE)
+"""What may multiply the elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """`out` are the loop variables of the result's axes; `ref` is what it is added to, if any."""
+    """`out` are the loop variables of the result's axes; `ref` is what it is added to, if any.
+
+    With `scales`, 0 times infinity or nan is 0.
+    """
 
     left: Operand
     right: Operand
@@ -59,6 +66,7 @@ class MatrixProduct:
     inner: Var
     batch: tuple[Var, ...]
     ref: Var | None
+    scales: bool
 
 
 def matrix_product(binding: Binding) -> MatrixProduct | None:
@@ -82,7 +90,7 @@ def matrix_product(binding: Binding) -> MatrixProduct | None:
         return None
     if len(sum_loop.binders) != 1:
         return None
-    return _product(ref, loop.binders, sum_loop.binders[0], update[1], update[2], None)
+    return _product(ref, loop.binders, sum_loop.binders[0], update, None)
 
 
 def _accumulated(loop: For) -> MatrixProduct | None:
@@ -99,18 +107,21 @@ def _accumulated(loop: For) -> MatrixProduct | None:
     inner = [binder for binder in loop.binders if binder not in out]
     if len(inner) != 1 or len(loop.binders) != len(out) + 1:
         return None
-    return _product(ref, out, inner[0], update[1], update[2], ref)
+    return _product(ref, out, inner[0], update, ref)
 
 
-def _update(loop: For) -> tuple[Accumulate, Operand, Operand] | None:
-    """The one update of a loop by the product of two elements, and the elements."""
+_Update: TypeAlias = tuple[Accumulate, Operand, Operand, bool]
+
+
+def _update(loop: For) -> _Update | None:
+    """The one update of a loop by the product of two elements, the elements, and if it scales."""
     body: Block = loop.body
     if len(body.bindings) != 4 or body.results:
         return None
     first, second, times, last = (binding.expr for binding in body.bindings)
     if not (isinstance(first, Index) and isinstance(second, Index)):
         return None
-    if not (isinstance(times, Prim) and times.op is p.MUL and isinstance(last, Accumulate)):
+    if not (isinstance(times, Prim) and times.op in TIMES and isinstance(last, Accumulate)):
         return None
     factors = (*body.bindings[0].vars, *body.bindings[1].vars)
     if set(times.args) != set(factors) or (last.value,) != body.bindings[2].vars:
@@ -118,7 +129,7 @@ def _update(loop: For) -> tuple[Accumulate, Operand, Operand] | None:
     operands = _operand(first), _operand(second)
     if operands[0] is None or operands[1] is None or last.bounds is Bounds.CHECKED:
         return None
-    return last, operands[0], operands[1]
+    return last, operands[0], operands[1], times.op is p.SCALE
 
 
 def _operand(access: Index) -> Operand | None:
@@ -131,8 +142,9 @@ def _operand(access: Index) -> Operand | None:
 
 
 def _product(
-    ref: Var, out: tuple[Var, ...], inner: Var, a: Operand, b: Operand, target: Var | None
+    ref: Var, out: tuple[Var, ...], inner: Var, update: _Update, target: Var | None
 ) -> MatrixProduct | None:
+    _, a, b, scales = update
     assert isinstance(ref.type, Ref)
     elem = a.table.type.elem  # type: ignore[union-attr]  # operands are tables
     held = value_of(ref)
@@ -149,7 +161,7 @@ def _product(
     batch = tuple(i for i in out if i not in (row, column))
     if len(batch) > MOST_BATCH:
         return None
-    return MatrixProduct(left, right, out, row, column, inner, batch, target)
+    return MatrixProduct(left, right, out, row, column, inner, batch, target, scales)
 
 
 def roles(out: tuple[Var, ...], inner: Var, a: set[Var], b: set[Var]) -> tuple[Var, Var] | None:

@@ -7,6 +7,7 @@ holds modulo a power of two holds for them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -129,6 +130,37 @@ def mul_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | Non
         if other is not None:
             return Prim(p.MUL, (negated, other))
     return None
+
+
+@simplify_rules.register(p.SCALE)
+def scale_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
+    """A product, if one factor is neither 0 nor infinite, or of equals;  -x c = x -c;  -x -y = x y."""
+    if args[0] == args[1] or any(_is_ordinary(x) for x in args):
+        return Prim(p.MUL, args)
+    for x, y in (args, args[::-1]):
+        negated = _operand(defs, x, p.NEG)
+        if negated is None:
+            continue
+        if isinstance(y, Lit):
+            return Prim(p.SCALE, (negated, _negated(y)))
+        other = _operand(defs, y, p.NEG)
+        if other is not None:
+            return Prim(p.SCALE, (negated, other))
+    return None
+
+
+@simplify_rules.register(p.UNSCALE)
+def unscale_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
+    """A quotient, if one operand is neither 0 nor infinite."""
+    return Prim(p.DIV, args) if any(_is_ordinary(x) for x in args) else None
+
+
+def _is_ordinary(atom: Atom) -> bool:
+    """Whether an atom is a literal other than 0, infinities and nan, in its own type."""
+    if not isinstance(atom, Lit):
+        return False
+    value = float(np.array(atom.value, atom.type.dtype))
+    return value != 0.0 and math.isfinite(value)
 
 
 @simplify_rules.register(p.DIV)

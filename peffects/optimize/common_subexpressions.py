@@ -47,7 +47,7 @@ from peffects.ir.traverse import binders_of, blocks_of
 Number: TypeAlias = int
 
 COMMUTATIVE = frozenset(
-    (p.ADD, p.MUL, p.EQ, p.NE, p.AND, p.OR, p.BIT_AND, p.BIT_OR, p.BIT_XOR)
+    (p.ADD, p.MUL, p.SCALE, p.EQ, p.NE, p.AND, p.OR, p.BIT_AND, p.BIT_OR, p.BIT_XOR)
 )  # not min and max: they may choose between 0.0 and -0.0 by position
 
 

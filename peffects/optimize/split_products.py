@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, fresh_like
-from peffects.ir.products import MOST_BATCH, Operand, matrix_product, roles
+from peffects.ir.products import MOST_BATCH, TIMES, Operand, matrix_product, roles
 from peffects.ir.rename import refresh
 from peffects.ir.syntax import (
     F32,
@@ -212,9 +212,9 @@ class _Loop:
         found = _sum_of_products(region)
         if found is None:
             return binding
-        loop, left, right = found
+        loop, times = found
         (inner,) = loop.binders
-        factors = self.factors((left, right), (*around, inner), exports=False)
+        factors = self.factors(times.args, (*around, inner), exports=False)
         if factors is None:
             return binding
         used = factors[0].binders | factors[1].binders
@@ -223,7 +223,7 @@ class _Loop:
         if not fits or len(out) - 2 > MOST_BATCH:
             return binding
         operands = [self.operand(f, (*out, inner), binding.src) for f in factors]
-        self.before.append(_table_of_product(out, inner, operands, binding))
+        self.before.append(_table_of_product(times.op, out, inner, operands, binding))
         (table,) = self.before[-1].vars
         return Binding(binding.vars, Index(table, out, Bounds.PROVED), binding.src)
 
@@ -243,7 +243,9 @@ class _Loop:
         if len(out) - 2 > MOST_BATCH:
             return False
         operands = [self.operand(f, around, binding.src) for f in factors]
-        self.after.append(_update_by_product(update, out, rest[0], operands, binding.src))  # type: ignore[arg-type]
+        self.after.append(
+            _update_by_product(times.expr.op, update, out, rest[0], operands, binding.src)  # type: ignore[arg-type]
+        )
         return True
 
     def is_product(self, out: tuple[Var, ...], inner: Var, factors: Sequence[_Factor]) -> bool:
@@ -339,8 +341,8 @@ class _Loop:
 # --- looking at expressions ----------------------------------------------------------------------
 
 
-def _sum_of_products(region: WithAcc) -> tuple[For, Atom, Atom] | None:
-    """The loop of a sum over one index of products, and the two factors."""
+def _sum_of_products(region: WithAcc) -> tuple[For, Prim] | None:
+    """The loop of a sum over one index of products, and the product."""
     if len(region.refs) != 1 or region.body.results or len(region.body.bindings) != 1:
         return None
     (ref,), loop = region.refs, region.body.bindings[0].expr
@@ -360,12 +362,11 @@ def _sum_of_products(region: WithAcc) -> tuple[For, Atom, Atom] | None:
     if not times or not _is_times(times[0].expr):
         return None
     assert isinstance(times[0].expr, Prim)
-    left, right = times[0].expr.args
-    return loop, left, right
+    return loop, times[0].expr
 
 
 def _is_times(expr: Expr) -> bool:
-    return isinstance(expr, Prim) and expr.op is p.MUL and expr.args[0].type in (F64, F32)
+    return isinstance(expr, Prim) and expr.op in TIMES and expr.args[0].type in (F64, F32)
 
 
 def _covers(update: Accumulate, out: tuple[Var, ...]) -> bool:
@@ -405,19 +406,25 @@ def _tables(loop: For, binding: Binding) -> Iterator[Table]:
 # --- making products -----------------------------------------------------------------------------
 
 
-def _multiplied(b: Builder, mapping: dict[Var, Var], operands: Sequence[Operand]) -> Var:
+def _multiplied(
+    b: Builder, op: p.Primitive, mapping: dict[Var, Var], operands: Sequence[Operand]
+) -> Var:
     """The product of two elements."""
     x, y = (b.index(o.table, *(mapping[i] for i in o.indices)) for o in operands)
-    return b.prim(p.MUL, x, y)
+    return b.prim(op, x, y)
 
 
 def _table_of_product(
-    out: tuple[Var, ...], inner: Var, operands: Sequence[Operand], binding: Binding
+    op: p.Primitive,
+    out: tuple[Var, ...],
+    inner: Var,
+    operands: Sequence[Operand],
+    binding: Binding,
 ) -> Binding:
     mapping = {index: fresh_like(index) for index in (*out, inner)}
     b = Builder(binding.src)
     body, element = b.nested(), b.nested()
-    value = _multiplied(body, mapping, operands)
+    value = _multiplied(body, op, mapping, operands)
     total = element.reduce(Monoid.ADD, [mapping[inner]], body.block(value))
     binders = tuple(mapping[index] for index in out)
     b.loop(binders, element.block(total), ["product"])
@@ -425,12 +432,17 @@ def _table_of_product(
 
 
 def _update_by_product(
-    update: Accumulate, out: tuple[Var, ...], inner: Var, operands: Sequence[Operand], src: SrcInfo
+    op: p.Primitive,
+    update: Accumulate,
+    out: tuple[Var, ...],
+    inner: Var,
+    operands: Sequence[Operand],
+    src: SrcInfo,
 ) -> Binding:
     mapping = {index: fresh_like(index) for index in (*out, inner)}
     b = Builder(src)
     body = b.nested()
-    value = _multiplied(body, mapping, operands)
+    value = _multiplied(body, op, mapping, operands)
     body.accumulate(update.ref, tuple(mapping[index] for index in out), value)
     b.loop(tuple(mapping[index] for index in (*out, inner)), body.block())
     return b.bindings[0]
