@@ -188,23 +188,30 @@ def _along_units(table: TableTracer, dims: Sequence[FinSet]) -> Where:
 
 def _reshaped_dims(table: TableTracer, sizes: Sequence[Any]) -> list[FinSet]:
     """The axes of a new shape, of which one may be left open by -1."""
-    total = sizes_product([known_size(dim.size) for dim in table.type.dims])
+
+    def elements() -> Number:
+        return sizes_product([known_size(dim.size) for dim in table.type.dims])
+
     is_open = [isinstance(size, int) and size == -1 for size in sizes]
     if sum(is_open) > 1:
         raise KernelTypeError(
             "more than one size of a shape is -1.", at=here(), fix="Leave at most one open."
         )
     dims = [None if free else shape_of(size)[0] for size, free in zip(sizes, is_open, strict=True)]
-    known = sizes_product([known_size(dim.size) for dim in dims if dim is not None])
+
+    def wanted() -> Number:
+        return sizes_product([known_size(dim.size) for dim in dims if dim is not None])
+
+    known = wanted()
     rest: Number = 1
     if any(is_open):
         atoms = [dim.size for dim in (*dims, *table.type.dims) if dim is not None]
         key = ("rest", *atoms)
-        size = once(key, atoms, lambda: _whole_quotient(total, most(known, 1)))
+        size = once(key, atoms, lambda: _whole_quotient(elements(), most(wanted(), 1)))
         dims = [FinSet(size) if dim is None else dim for dim in dims]
         rest = known_size(size)
     if not (isinstance(known, int) and known == 1 and any(is_open)):
-        _check_total(table, total, times(known, rest))
+        _check_total(table, elements(), times(known, rest))
     return [dim for dim in dims if dim is not None]
 
 

@@ -20,6 +20,7 @@ from peffects.ir.syntax import Scalar, Table, Update
 from peffects.ir.typing import drop_axes
 from peffects.staging.accumulators import Reference, as_table, fit, is_table
 from peffects.staging.arithmetic import Operand
+from peffects.staging.indices import Mismatch
 from peffects.staging.iteration import FoldLoop
 from peffects.staging.meeting import common_structure, leaves_in
 from peffects.staging.ops import table as make_table
@@ -161,8 +162,16 @@ class StateTracer(Reference):
             )
         role = f"what {self.what()} is set to"
         types = [leaf.type for leaf in self.tree.leaves if not isinstance(leaf, Fixed)]
-        atoms = [fit(leaf, t, role) for leaf, t in zip(leaves, types, strict=True)]
+        atoms = [fit(leaf, t, role, self._told) for leaf, t in zip(leaves, types, strict=True)]
         self.cell.value = rebuild(self.tree, atoms, self.name)
+
+    def _told(self, axis: int) -> Mismatch:
+        """How it is told that it is set to a table of another size."""
+        return Mismatch(
+            f"{self.what()} has {{1}} elements along axis {axis}, and is set to {{0}}.",
+            "A state keeps its size: make it as large as it gets, and count how much of it is "
+            "used.",
+        )
 
     def _check_order(self) -> None:
         trace = staging()
