@@ -80,6 +80,10 @@ class Reference(ArrayMethods):
     def read(self) -> ScalarTracer | TableTracer:
         """The value."""
 
+    def copy(self) -> Any:
+        """The value that it holds now: what is written later does not change it."""
+        return self.read()
+
 
 class MarkedReference(Reference):
     """A reference whose writes are marked, and done in a second run when it is read."""
@@ -150,6 +154,7 @@ class AccumulatorTracer(Reference):
         trace = staging()
         trace.check_open(self.scope, self.what())
         final = trace.read(self.held)
+        trace.named.add(final)  # each read gives it anew, so no local may rename it
         if isinstance(final.type, Table):
             return TableTracer(final, self.scope, self.name)
         assert isinstance(final.type, Scalar)

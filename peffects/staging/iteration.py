@@ -29,6 +29,7 @@ from peffects.source import SrcInfo
 from peffects.staging.accumulators import Told
 from peffects.staging.branches import Frame, Names
 from peffects.staging.early_exit import until
+from peffects.staging.exchanges import exchanged
 from peffects.staging.indices import IndexTracer, Mismatch, set_tracer
 from peffects.staging.jumps import Stop
 from peffects.staging.loops import bind_index
@@ -297,6 +298,7 @@ class _Carried:
         """The locals and states at the end of a round."""
         if self.trace.scope is not scope:
             raise InternalError("a block is still open at the end of a loop body.")
+        frame = exchanged(self.start, frame)
         names = (*self.names, *((name, 0) for name in self.kept_targets))
         ends = {name: settle(v, scope) for name, v in take(names, frame).items()}
         return ends | {cell.name: cell.value for cell in self.states}

@@ -87,7 +87,7 @@ def outermost(atom: Atom, scope: Scope) -> tuple[Atom, Scope]:
     known = trace.lengths.get(key)
     if known is not None and known[0].encloses(trace.scope):
         return known[1], known[0]
-    if trace.numbers.get(atom, (None, None))[0] is not home:  # type: ignore[arg-type]
+    if trace.numbers.get(atom, (None, None))[0] is not home:
         with trace.at(home):
             atom = _emit(trace, found, atom.name if isinstance(atom, Var) else "size")
     trace.lengths[key] = home, atom

@@ -148,8 +148,8 @@ def _bound(bound: object) -> Number | None:
             f"the bound of a slice is a {x.type}.", at=here(), fix="Use `int(...)`."
         )
     trace, atom = staging(), cast(x, I64)
-    whole = isinstance(bound, ScalarTracer) and atom is x.atom
-    atom, home = outermost(atom, bound.scope if whole else trace.scope)
+    home = bound.scope if isinstance(bound, ScalarTracer) and atom is x.atom else trace.scope
+    atom, home = outermost(atom, home)
     if isinstance(atom, Lit):
         return int(atom.value)
     trace.size_homes.setdefault(atom, home)  # a length is computed where its bounds are known
