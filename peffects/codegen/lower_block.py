@@ -77,8 +77,10 @@ class BlockLowering(ValueLowering):
     def block(self, block: Block, places: Sequence[Place | None]) -> list[Value]:
         """Lower `block`; the tables among its results go to `places`, where there are any."""
         wanted: dict[Var, Place] = {}
+        # What is a result twice may have to stay where it is, as a carry that is overwritten.
+        stays = {a for a, place in zip(block.results, places, strict=True) if place is None}
         for atom, place in zip(block.results, places, strict=True):
-            if place is not None and isinstance(atom, Var):
+            if place is not None and isinstance(atom, Var) and atom not in stays:
                 wanted.setdefault(atom, place)
                 for base in self.sources(atom):  # made there, it is overwritten there
                     wanted.setdefault(base, place)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -27,11 +28,12 @@ from peffects.ir.syntax import (
 from peffects.ir.typing import drop_axes
 from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.array_methods import ArrayMethods
-from peffects.staging.indices import IndexSetTracer, Origin, unify
+from peffects.staging.indices import IndexSetTracer, Mismatch, Origin, unify
 from peffects.staging.scalars import (
     ScalarTracer,
     Tracer,
     lift,
+    refuse_missing,
     to_bool,
 )
 from peffects.staging.tables import (
@@ -48,12 +50,14 @@ __all__ = [
     "AccumulatorTracer",
     "MarkedReference",
     "Reference",
+    "Told",
     "UncheckedTracer",
     "as_table",
     "fit",
     "is_table",
 ]
 
+Told: TypeAlias = Callable[[int], Mismatch]
 _OPERATORS = {Monoid.ADD: "+=", Monoid.MUL: "*=", Monoid.AND: "&=", Monoid.OR: "|="}
 
 
@@ -75,6 +79,10 @@ class Reference(ArrayMethods):
     @abstractmethod
     def read(self) -> ScalarTracer | TableTracer:
         """The value."""
+
+    def copy(self) -> Any:
+        """The value that it holds now: what is written later does not change it."""
+        return self.read()
 
 
 class MarkedReference(Reference):
@@ -146,6 +154,7 @@ class AccumulatorTracer(Reference):
         trace = staging()
         trace.check_open(self.scope, self.what())
         final = trace.read(self.held)
+        trace.named.add(final)  # each read gives it anew, so no local may rename it
         if isinstance(final.type, Table):
             return TableTracer(final, self.scope, self.name)
         assert isinstance(final.type, Scalar)
@@ -280,6 +289,7 @@ def as_table(value: object) -> TableTracer:
             fix="Give one of its parts, such as `z.real`; or write it for elements: `pe.table`.",
         )
     if not isinstance(value, TableTracer):
+        refuse_missing(value)
         raise KernelTypeError(
             f"a table is needed, and {value!r:.60} is none.",
             at=here(),
@@ -288,10 +298,13 @@ def as_table(value: object) -> TableTracer:
     return value
 
 
-def fit(value: object, t: Scalar | Table, role: str) -> Atom:
-    """The atom of `value` as a `t`; KernelTypeError, naming its `role`, if it cannot be that."""
+def fit(value: object, t: Scalar | Table, role: str, told: Told | None = None) -> Atom:
+    """The atom of `value` as a `t`; KernelTypeError, naming its `role`, if it cannot be that.
+
+    `told` says of an axis how it is told that a table has another size there.
+    """
     if isinstance(t, Table):
-        return _fit_table(value, t, role)
+        return _fit_table(value, t, role, told or _told_of(role))
     if is_table(value):
         raise KernelTypeError(f"{role} is a whole table, not a {t}.", at=here(), fix="Index it.")
     if str(t) == "bool":
@@ -306,7 +319,14 @@ def fit(value: object, t: Scalar | Table, role: str) -> Atom:
     return cast(x, t)
 
 
-def _fit_table(value: object, t: Table, role: str) -> Var:
+def _told_of(role: str) -> Told:
+    return lambda axis: Mismatch(
+        f"axis {axis} of {role} has length {{0}}, and {{1}} is needed.",
+        "Give a table whose axes agree with those of the one that is there.",
+    )
+
+
+def _fit_table(value: object, t: Table, role: str, told: Told) -> Var:
     if not is_table(value):
         raise KernelTypeError(
             f"{role} is one number, and a table with {len(t.dims)} axes is needed.",
@@ -324,7 +344,7 @@ def _fit_table(value: object, t: Table, role: str) -> Var:
     for axis, (own, wanted) in enumerate(zip(table.type.dims, t.dims, strict=True)):
         mine = IndexSetTracer(own.size, Origin(f"axis {axis} of `{table.name}`"), table.scope)
         other = IndexSetTracer(wanted.size, Origin("the table that is needed"), table.scope)
-        unify(mine, other, f"`{table.name}`", f"axis {axis} of {role}")
+        unify(mine, other, f"`{table.name}`", f"axis {axis} of {role}", told(axis))
     same = all(
         trace.sizes.same(own.size, wanted.size)
         for own, wanted in zip(table.type.dims, t.dims, strict=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from peffects.errors import InternalError
 from peffects.ir.syntax import Atom, Cond
+from peffects.staging.indices import Mismatch
 from peffects.staging.scalars import to_bool
 from peffects.staging.syntax import RESULT
 from peffects.staging.trace import Kind, Scope, Trace, here
@@ -125,9 +127,15 @@ class Branch:
         joined = join_trees(left, right)
         if isinstance(joined, str):
             return self._missing(name, joined)
-        if not all(size_is_outside(t, self.scopes[0]) for t in types_of(joined)):
-            return self._missing(name, "it is a table whose size is computed inside the `if`")
-        return joined
+        if self._fits_outside(joined):
+            return joined
+        other = join_trees(right, left)  # the other side's sizes may be known outside
+        if isinstance(other, Tree) and self._fits_outside(other):
+            return other
+        return self._missing(name, "it is a table whose size is computed inside the `if`")
+
+    def _fits_outside(self, tree: Tree) -> bool:
+        return all(size_is_outside(t, self.scopes[0]) for t in types_of(tree))
 
     def _missing(self, name: str, why: str) -> Missing:
         return Missing(name, why, self.src)
@@ -141,8 +149,8 @@ def emit_cond(
     for scope, side in zip(branch.scopes, values, strict=True):
         outer, trace.scope = trace.scope, scope
         atoms: list[Atom] = []
-        for value, tree in zip(side, trees, strict=True):
-            atoms += atoms_of(value, tree)
+        for value, tree, name in zip(side, trees, names, strict=True):
+            atoms += atoms_of(value, tree, partial(_told, hint(name)))
         blocks.append(trace.close(scope, atoms))
         trace.scope = outer
     if not any(block.bindings or block.results for block in blocks):
@@ -150,6 +158,16 @@ def emit_cond(
     hints = [hint(name) for name, tree in zip(names, trees, strict=True) for _ in types_of(tree)]
     outputs = trace.emit(Cond(branch.pred, *blocks), hints, branch.src)
     return distribute(trees, outputs, names)
+
+
+def _told(name: str, axis: int) -> Mismatch:
+    """How it is told that the sides leave tables of different sizes."""
+    return Mismatch(
+        f"`{name}` has {{0}} elements along axis {axis} on this side of an `if`, and {{1}} on the "
+        "other.",
+        "Both sides leave tables of one size: fill up the shorter one, or go on inside of the "
+        "`if`.",
+    )
 
 
 def choose(

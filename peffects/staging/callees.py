@@ -35,6 +35,7 @@ from peffects.staging.scalars import (
     is_symbolic,
     logical,
     python_extreme,
+    refuse_missing,
 )
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import current, here
@@ -127,6 +128,7 @@ def _len(value: object) -> object:
     if isinstance(value, IndexSet) and value.is_symbolic:
         return value.size
     if is_symbolic(value) and current() is not None:
+        refuse_missing(value)
         raise KernelTypeError(
             "`len` of a number.", at=here(), fix="Only tables have a length; this is an element."
         )
@@ -201,6 +203,7 @@ def _zip(*values: Any, strict: bool = False) -> object:
 def _isinstance(value: object, kinds: object) -> object:
     if not is_symbolic(value):
         return isinstance(value, kinds)  # type: ignore[arg-type]
+    refuse_missing(value)
     if is_complex(value):
         return issubclass(complex, kinds)  # type: ignore[arg-type]
     if isinstance(value, Outcome):

@@ -41,7 +41,14 @@ from peffects.staging.ops import ParallelLoop
 from peffects.staging.purity import check_no_effect, check_stable
 from peffects.staging.ranges import sequential
 from peffects.staging.records import RecordAccumulator, is_record_of_tables, table_of_records
-from peffects.staging.scalars import ScalarTracer, is_symbolic, is_whole, lift, logical
+from peffects.staging.scalars import (
+    ScalarTracer,
+    is_symbolic,
+    is_whole,
+    lift,
+    logical,
+    refuse_missing,
+)
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
 from peffects.staging.tabular import items_of
@@ -371,6 +378,7 @@ class Hooks(Writes, SpecialMethods):
         if symbol in ("is", "is not", "==", "!="):
             left, right = as_place(left, right), as_place(right, left)
         if symbol in ("is", "is not"):
+            refuse_missing(left)
             if not (is_told_apart(left) or is_told_apart(right)):
                 return (left is right) == (symbol == "is")
             symbol = "==" if symbol == "is" else "!="

@@ -29,10 +29,11 @@ from peffects.parallel.structures import as_index_set
 from peffects.source import UNKNOWN, SrcInfo
 from peffects.staging.arithmetic import Operand, cast
 from peffects.staging.scalars import Arithmetic, ScalarTracer, Tracer, lift, operand
+from peffects.staging.size_algebra import is_natural, outermost
 from peffects.staging.sizes import Verdict
 from peffects.staging.trace import Scope, here, staging
 
-__all__ = ["IndexSetTracer", "IndexTracer", "Origin", "align", "set_tracer", "unify"]
+__all__ = ["IndexSetTracer", "IndexTracer", "Mismatch", "Origin", "align", "set_tracer", "unify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class IndexSetTracer(Tracer):
     @property
     def size(self) -> ScalarTracer:
         """The number of indices."""
-        return ScalarTracer(self.atom, I64, True, staging().scope)
+        return ScalarTracer(self.atom, I64, True, staging().home_of(self.atom))
 
     def operand(self) -> Operand:
         """Its size: what a packed table that leaves a block has of it."""
@@ -184,9 +185,30 @@ class IndexTracer(Arithmetic):
         return f"<index {self.var!r}>"
 
 
-def unify(index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """How it is told that two sets differ: `{0}` is the size of the first, `{1}` of the second."""
+
+    text: str
+    fix: str
+
+
+def unify(
+    index_set: IndexSetTracer,
+    other: IndexSetTracer,
+    index: str,
+    axis: str,
+    told: Mismatch | None = None,
+) -> None:
     """Make the set that `index` runs over that of `axis`; raises, or emits a test, if need be."""
-    trace, src = staging(), here()
+    trace = staging()
+    src = trace.place or here()
+    if told is None:
+        told = Mismatch(
+            f"{index} runs over {index_set.origin}, of size {{0}}, and is used on {axis}, of "
+            "size {1}.",
+            "Give tables whose axes agree; or use `int(i)`, which is tested at run time.",
+        )
     sizes = trace.sizes
     if not sizes.is_known(index_set.atom):
         _check_in_scope(index_set, other, index, axis)
@@ -198,20 +220,12 @@ def unify(index_set: IndexSetTracer, other: IndexSetTracer, index: str, axis: st
         case Verdict.DIFFERENT:
             mine, theirs = sizes.representative(index_set.atom), sizes.representative(other.atom)
             assert isinstance(mine, Lit) and isinstance(theirs, Lit)
-            raise IndexSetMismatchError(
-                f"{index} runs over {index_set.origin}, of size {mine.value}, and is used on "
-                f"{axis}, of size {theirs.value}.",
-                at=src,
-                fix="Give tables whose axes agree; or use `int(i)`, which is tested at run time.",
-            )
+            text = told.text.format(mine.value, theirs.value)
+            raise IndexSetMismatchError(text, at=src, fix=told.fix)
         case Verdict.TEST:
             equal = trace.prim(op.EQ, index_set.atom, other.atom)
-            text = (
-                f"{index} runs over {index_set.origin}, of size {{0}}, and is used on {axis}, "
-                "of size {1}."
-            )
-            fix = "Give tables whose axes agree; or use `int(i)`, which is tested at run time."
-            trace.check(equal, IndexSetMismatchError, text, (index_set.atom, other.atom), fix)
+            sizes_ = index_set.atom, other.atom
+            trace.check(equal, IndexSetMismatchError, told.text, sizes_, told.fix)
 
 
 def _check_in_scope(
@@ -241,17 +255,37 @@ def _sized(size: object) -> IndexSetTracer:
             at=here(),
             fix="Give an int, a `Fin`, a table or `x.index`.",
         )
-    atom = cast(x, I64)
+    atom, home = cast(x, I64), trace.scope
+    if isinstance(size, ScalarTracer) and atom is x.atom:
+        home = size.scope
+    atom, home = outermost(atom, home)
     if isinstance(atom, Lit):
         if int(atom.value) < 0:
             raise ValueRangeError(
                 f"the size {atom.value} is negative.", at=here(), fix="Sizes count from 0."
             )
         return IndexSetTracer(atom, Origin(f"`Fin({atom.value})`", here()), trace.scope)
-    home = size.scope if isinstance(size, ScalarTracer) and atom is x.atom else trace.scope
     trace.size_homes.setdefault(atom, home)
-    _check_size(atom)
-    return IndexSetTracer(atom, Origin(_text_of_set(atom), here()), trace.scope)
+    text = _text_of_set(atom)
+    return IndexSetTracer(_natural(atom, home), Origin(text, here()), trace.scope)
+
+
+def _natural(size: Var, home: Scope) -> Atom:
+    """`size` as one that is not negative: tested here, and known to be so where it is computed."""
+    trace = staging()
+    _check_size(size)
+    if home is trace.scope or is_natural(size) or trace.sizes.is_given(size):
+        return size
+    key = ("natural", size)
+    known = trace.lengths.get(key)
+    if known is not None and known[0].encloses(trace.scope):
+        return known[1]
+    with trace.at(home):  # where the test of the inner block may not be made
+        made = trace.prim(op.MAX, size, int_lit(0), name=size.name)
+    trace.size_homes[made] = home
+    home.nonnegative.add(made)
+    trace.lengths[key] = home, made
+    return made
 
 
 def _text_of_set(size: Var) -> str:
@@ -264,7 +298,7 @@ def _text_of_set(size: Var) -> str:
 def _check_size(size: Atom) -> None:
     trace = staging()
     tested = any(size in scope.nonnegative for scope in trace.scope.up())
-    if tested or trace.sizes.is_length(size):
+    if tested or trace.sizes.is_length(size) or is_natural(size):
         return
     trace.scope.nonnegative.add(size)
     ok = trace.prim(op.LE, int_lit(0), size)
@@ -309,7 +343,7 @@ def _home(index_set: IndexSet[Any]) -> Scope:
     for part in index_set.made_of:
         match part:
             case IndexSetTracer(atom=Var() as atom):
-                scope = trace.size_homes.get(atom, trace.root)
+                scope = trace.home_of(atom)
             case IndexSet():
                 scope = _home(part)
             case Tracer():

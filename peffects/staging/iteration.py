@@ -26,9 +26,11 @@ from peffects.ir.rename import substitute
 from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
 from peffects.parallel.dependent import Pairs, Range
 from peffects.source import SrcInfo
+from peffects.staging.accumulators import Told
 from peffects.staging.branches import Frame, Names
 from peffects.staging.early_exit import until
-from peffects.staging.indices import IndexTracer, set_tracer
+from peffects.staging.exchanges import exchanged
+from peffects.staging.indices import IndexTracer, Mismatch, set_tracer
 from peffects.staging.jumps import Stop
 from peffects.staging.loops import bind_index
 from peffects.staging.ops import ParallelLoop
@@ -43,6 +45,7 @@ from peffects.staging.values import (
     atoms_of,
     distribute,
     join_trees,
+    made_at,
     settle,
     size_is_outside,
     take,
@@ -190,6 +193,7 @@ class _Carried:
         self.entry: Frame = {}
         self.results: Frame = {}
         self.ends: Frame | None = None
+        self.kept_targets: list[str] = []
         for name, _ in names:
             self._plan(name)
         self.states = trace.open_cells()
@@ -268,7 +272,23 @@ class _Carried:
 
     def end_atoms(self, ends: Frame) -> list[Atom]:
         """The atoms that a round hands on."""
-        return [atom for name, tree in self.trees.items() for atom in atoms_of(ends[name], tree)]
+        return [
+            atom
+            for name, tree in self.trees.items()
+            for atom in atoms_of(ends[name], tree, self._told(name))
+        ]
+
+    def _told(self, name: str) -> Told:
+        """How it is told that a round hands on a table of another size."""
+        at = made_at(self.start[name]) or self.src
+        label = dict(zip(self.trees, self.labels(), strict=True))[name]
+        return lambda axis: Mismatch(
+            f"`{label}` comes into a loop with {{1}} elements along axis {axis} "
+            f"({at.short()}), and leaves a round of it with {{0}}.",
+            "A table that a loop carries keeps its size: make it as large as it gets, and carry "
+            "how much of it counts.  Over a tuple, `for _ in (0, 1, 2)`, rounds are staged one by "
+            "one, and sizes may change.",
+        )
 
     def initial_atoms(self) -> list[Atom]:
         """The atoms that the first round gets."""
@@ -278,7 +298,9 @@ class _Carried:
         """The locals and states at the end of a round."""
         if self.trace.scope is not scope:
             raise InternalError("a block is still open at the end of a loop body.")
-        ends = {name: settle(v, scope) for name, v in take(self.names, frame).items()}
+        frame = exchanged(self.start, frame)
+        names = (*self.names, *((name, 0) for name in self.kept_targets))
+        ends = {name: settle(v, scope) for name, v in take(names, frame).items()}
         return ends | {cell.name: cell.value for cell in self.states}
 
     def round_ends(self) -> Frame:
@@ -345,6 +367,15 @@ class FoldLoop(_Carried):
         super().__init__(trace, names, frame)
         self.loop, self.targets, self.stop = loop, targets, stop
         self.tables: tuple[Var, ...] = ()
+        self._carry_targets(dict(names), frame)
+
+    def _carry_targets(self, names: dict[str, int], frame: Frame) -> None:
+        """Carry the loop's variables that have values before: a loop may run zero times."""
+        for name, _ in self.targets:
+            if name in frame and name not in names and not isinstance(frame[name], Missing):
+                self.kept_targets.append(name)
+                self.start[name] = frame[name]
+                self._plan(name)
 
     def __iter__(self) -> Iterator[object]:
         trace, loop = self.trace, self.loop
@@ -413,7 +444,10 @@ class FoldLoop(_Carried):
         """The locals after the loop."""
         why = "it is the variable of a loop that may run zero times"
         values = [self.value_after(name) for name, _ in self.names]
-        return (*values, *(Missing(name, why, self.src) for name, _ in self.targets))
+        for name, _ in self.targets:
+            kept = name in self.kept_targets
+            values.append(self.value_after(name) if kept else Missing(name, why, self.src))
+        return tuple(values)
 
 
 class WhileLoop(_Carried):

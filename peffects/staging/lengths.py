@@ -14,7 +14,8 @@ from typing import TypeAlias
 from peffects.ir import primitives as op
 from peffects.ir.syntax import I64, Atom, Lit, Var
 from peffects.staging.arithmetic import cast
-from peffects.staging.scalars import ScalarTracer, binary, lift, weak_int
+from peffects.staging.scalars import ScalarTracer, binary, lift
+from peffects.staging.size_algebra import outermost
 from peffects.staging.trace import Scope, staging
 
 __all__ = [
@@ -26,17 +27,26 @@ Number: TypeAlias = "int | ScalarTracer"
 """An integer, known now or when the kernel runs."""
 
 
-def once(key: tuple[object, ...], sizes: Sequence[Atom], compute: Callable[[], Number]) -> Atom:
-    """The size `key`, computed by `compute` from `sizes` in the block that has them all."""
+def once(
+    key: tuple[object, ...],
+    sizes: Sequence[Atom],
+    compute: Callable[[], Number],
+    natural: bool = True,
+) -> Atom:
+    """The size `key`, computed by `compute` from `sizes` in the block that has them all.
+
+    `natural` says that it is never negative.
+    """
     trace = staging()
     found = trace.lengths.get(key)
     if found is not None and found[0].encloses(trace.scope):
         return found[1]
     with _where_known(sizes) as home:
-        atom = cast(lift(compute()), I64)
-        if isinstance(atom, Var):
-            trace.size_homes.setdefault(atom, home)
-            home.nonnegative.add(atom)
+        atom, own = outermost(cast(lift(compute()), I64), home)
+        if isinstance(atom, Var) and not trace.sizes.is_given(atom):
+            trace.size_homes.setdefault(atom, own)
+            if natural:
+                own.nonnegative.add(atom)
     trace.lengths[key] = home, atom
     return atom
 
@@ -46,7 +56,7 @@ def _where_known(sizes: Sequence[Atom]) -> Iterator[Scope]:
     """Emit into the outermost open block in which all `sizes` are known."""
     trace = staging()
     inner = home = trace.scope
-    homes = [trace.size_homes.get(size, trace.root) for size in sizes if isinstance(size, Var)]
+    homes = [trace.home_of(size) for size in sizes]
     for scope in inner.up():
         if all(other.encloses(scope) for other in homes):
             home = scope
@@ -58,9 +68,12 @@ def _where_known(sizes: Sequence[Atom]) -> Iterator[Scope]:
 
 
 def known_size(size: Atom) -> Number:
-    """A size as an integer, known now if possible."""
-    size = staging().sizes.representative(size)
-    return int(size.value) if isinstance(size, Lit) else weak_int(size)
+    """A size as an integer, known now if possible; else a symbol of the block that computed it."""
+    trace = staging()
+    size = trace.sizes.representative(size)
+    if isinstance(size, Lit):
+        return int(size.value)
+    return ScalarTracer(size, I64, True, trace.home_of(size))
 
 
 def is_unit(size: Atom) -> bool:

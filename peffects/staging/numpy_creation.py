@@ -16,7 +16,7 @@ from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import F64, I64, FinSet, Scalar
 from peffects.staging import maths
-from peffects.staging.accumulators import as_table
+from peffects.staging.accumulators import Reference, as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.complex_numbers import complex_of, imaginary_part, real_part
 from peffects.staging.complex_tables import complex_part, of_dtype
@@ -163,6 +163,11 @@ def array(value: Any, dtype: Any = None) -> object:
     return made if dtype is None else of_dtype(made, dtype)
 
 
+def array_copy(value: Any, dtype: Any = None) -> object:
+    """`np.array`, which holds what a state or an accumulator holds now."""
+    return array(value.read() if isinstance(value, Reference) else value, dtype)
+
+
 def _has_symbols(value: object) -> bool:
     if isinstance(value, tuple | list):
         return any(map(_has_symbols, value))
@@ -187,9 +192,12 @@ _MAKERS: list[tuple[Function, Function]] = [
     (np.arange, arange), (np.linspace, linspace), (np.eye, eye),
     (np.identity, lambda n, dtype=float: eye(n, dtype=dtype)),
 ]  # fmt: skip
-_CONVERTERS: list[Function] = [np.array, np.asarray, np.ascontiguousarray, np.asanyarray]
+_CONVERTERS: list[tuple[Function, Function]] = [
+    (np.array, array_copy), (np.asarray, array), (np.ascontiguousarray, array),
+    (np.asanyarray, array),
+]  # fmt: skip
 
 CREATION: dict[object, Function] = {
     **{original: _while_staging(original, new) for original, new in _MAKERS},
-    **{original: _while_staging(original, array, of_symbols=True) for original in _CONVERTERS},
+    **{original: _while_staging(original, new, True) for original, new in _CONVERTERS},
 }

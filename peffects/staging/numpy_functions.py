@@ -20,6 +20,7 @@ from peffects.staging import elementary, linear_algebra, norms, ops, sorting
 from peffects.staging.accumulators import as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.complex_numbers import imaginary_part, phase, real_part
+from peffects.staging.numpy_choices import choices, kron, percentile, quantile, take_along_axis
 from peffects.staging.numpy_creation import like
 from peffects.staging.numpy_joins import (
     column_stack,
@@ -28,6 +29,15 @@ from peffects.staging.numpy_joins import (
     of_numbers,
     stack,
     vstack,
+)
+from peffects.staging.numpy_neighbours import (
+    convolve,
+    correlate,
+    diff,
+    gradient,
+    interp,
+    pad,
+    trapezoid,
 )
 from peffects.staging.numpy_products import (
     cross,
@@ -74,7 +84,16 @@ from peffects.staging.numpy_shapes import (
     tril,
     triu,
 )
-from peffects.staging.scalars import binary, compare, convert, is_whole, logical, select, unary
+from peffects.staging.scalars import (
+    binary,
+    compare,
+    convert,
+    is_symbolic,
+    is_whole,
+    logical,
+    select,
+    unary,
+)
 from peffects.staging.scalars import test as float_test
 from peffects.staging.trace import here
 
@@ -99,25 +118,6 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     above = a if low is None else binary(op.MAX, a, low)
     return above if high is None else binary(op.MIN, above, high)
-
-
-def diff(a: Any, n: int = 1, axis: int = -1) -> object:
-    """`np.diff`."""
-    table = as_table(a)
-    k = literal_axis(axis, table.ndim)
-    later = (*(slice(None) for _ in range(k)), slice(1, None))
-    sooner = (*later[:-1], slice(None, -1))
-    for _ in range(n):
-        table = as_table(binary(op.SUB, table[later], table[sooner]))
-    return table
-
-
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0) -> object:
-    """`np.trapezoid` of a vector."""
-    table = as_table(y)
-    steps = dx if x is None else diff(x)
-    sums = binary(op.ADD, table[1:], table[:-1])
-    return ops.sum(binary(op.MUL, binary(op.MUL, sums, 0.5), steps))
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> object:
@@ -178,7 +178,7 @@ def size(a: Any, axis: int | None = None) -> object:
 
 FUNCTIONS: dict[object, Function] = {
     # element by element
-    np.where: where, np.clip: clip, np.isclose: isclose,
+    np.where: where, np.select: choices, np.clip: clip, np.isclose: isclose,
     np.nan_to_num: elementary.nan_to_num, np.sinc: elementary.sinc,
     np.round: elementary.rounded, np.around: elementary.rounded,
     np.fix: functools.partial(elementary.rounding, op.TRUNC),
@@ -196,21 +196,25 @@ FUNCTIONS: dict[object, Function] = {
     np.cumsum: cumsum, np.cumprod: cumprod, np.nansum: _without_nan("sum", 0.0),
     np.nanprod: _without_nan("prod", 1.0),
     # neighbours
+    np.pad: pad, np.gradient: gradient, np.convolve: convolve, np.correlate: correlate,
+    np.interp: interp, np.ediff1d: lambda ary: diff(ravel(ary)),
     np.diff: diff, **{getattr(np, name): trapezoid for name in ("trapezoid", "trapz")
                       if name in np.__all__},
     # shapes
     np.transpose: transpose, np.swapaxes: swapaxes, np.moveaxis: moveaxis, np.reshape: reshape,
     np.ravel: ravel, np.expand_dims: expand_dims, np.squeeze: squeeze, np.flip: flip,
     np.fliplr: lambda m: flip(m, 1), np.flipud: lambda m: flip(m, 0), np.roll: roll,
-    np.repeat: repeat, np.tile: tile, np.take: take, np.broadcast_to: broadcast_to,
+    np.repeat: repeat, np.tile: tile, np.take: take,
+    np.take_along_axis: take_along_axis, np.broadcast_to: broadcast_to,
     np.meshgrid: meshgrid, np.diagonal: diagonal, np.diag: diag, np.tril: tril, np.triu: triu,
-    np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.copy: lambda a: a,
+    np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d,
+    np.copy: lambda a: a.copy() if is_symbolic(a) else a,
     np.shape: lambda a: as_table(a).shape if is_whole(a) else (),
     np.ndim: lambda a: as_table(a).ndim if is_whole(a) else 0, np.size: size,
     # in order
     np.sort: sorted_along(sorting.sort), np.argsort: sorted_along(sorting.argsort),
     np.searchsorted: sorting.searchsorted, np.median: statistic(sorting.median),
-    np.quantile: statistic(sorting.quantile),
+    np.quantile: quantile, np.percentile: percentile,
     # several tables
     np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack,
     np.column_stack: column_stack,
@@ -218,7 +222,8 @@ FUNCTIONS: dict[object, Function] = {
         [atleast_1d(arr), atleast_1d(values)], axis=axis),
     # products
     np.dot: dot, np.vdot: vdot, np.inner: inner, np.outer: outer, np.tensordot: tensordot,
-    np.einsum: einsum, np.trace: trace_of, np.cross: lambda a, b: of_numbers(cross(a, b)),
+    np.einsum: einsum, np.kron: kron, np.trace: trace_of,
+    np.cross: lambda a, b: of_numbers(cross(a, b)),
     # linear algebra
     np.linalg.norm: norms.norm, np.linalg.det: linear_algebra.det,
     np.linalg.slogdet: linear_algebra.slogdet, np.linalg.inv: linear_algebra.inv,
@@ -239,10 +244,6 @@ _ADVICE = {
     "extract": _LENGTH_UNKNOWN,
     "bincount": "Add to an accumulator: `h[x[i]] += 1` in a loop over `pe.par(x)`.",
     "histogram": "Add to an accumulator: `h[bin] += 1` in a loop over `pe.par(x)`.",
-    "convolve": "`pe.table(lambda i: pe.sum(lambda k: x[i + k] * w[k]), over=n)`.",
-    "pad": "Read the nearest element, `x[min(max(i - 1, 0), len(x) - 1)]`, with `over=` the new "
-    "size; or pad before the kernel.",
-    "interp": "Find the interval with a loop, and write the line in it.",
     "svd": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",
     "eigh": "Take it before the kernel; kernels have `qr`, `cholesky` and `solve`.",
     "lstsq": "Solve the normal equations, `np.linalg.solve(a.T @ a, a.T @ b)`, or use `qr`.",

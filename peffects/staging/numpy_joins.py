@@ -22,7 +22,12 @@ from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, tabulate
 from peffects.staging.whole_tables import matched
 
-__all__ = ["column_stack", "concatenate", "hstack", "of_numbers", "stack", "vstack"]
+__all__ = ["column_stack", "concatenate", "hstack", "of_numbers", "stack", "table_of", "vstack"]
+
+
+def table_of(part: Any) -> TableTracer:
+    """What numpy takes as an array: a table, or a list of numbers."""
+    return as_table(of_numbers(part) if isinstance(part, tuple | list) else part)
 
 
 def _tables(parts: Any) -> list[TableTracer]:
@@ -30,7 +35,7 @@ def _tables(parts: Any) -> list[TableTracer]:
         raise KernelTypeError(
             "tables are joined that are not in a list.", at=here(), fix="`np.stack([x, y])`."
         )
-    tables = [as_table(part) for part in parts]
+    tables = [table_of(part) for part in parts]
     if len({table.ndim for table in tables}) > 1:
         raise KernelTypeError(
             "tables with different numbers of axes are joined.",
@@ -137,11 +142,11 @@ def vstack(arrays: Any) -> object:
 
 def hstack(arrays: Any) -> object:
     """`np.hstack`."""
-    parts = [as_table(atleast_1d(part)) for part in arrays]
+    parts = [table_of(part if isinstance(part, list) else atleast_1d(part)) for part in arrays]
     return concatenate(parts, axis=0 if parts[0].ndim == 1 else 1)
 
 
 def column_stack(arrays: Any) -> object:
     """`np.column_stack`."""
-    parts = [as_table(part) for part in arrays]
+    parts = [table_of(part) for part in arrays]
     return concatenate([expand_dims(p, 1) if p.ndim == 1 else p for p in parts], axis=1)

@@ -35,8 +35,8 @@ from peffects.staging.whole_tables import matched
 
 __all__ = [
     "atleast_1d", "atleast_2d", "broadcast_to", "diag", "diagonal", "expand_dims", "flip",
-    "literal_axis", "meshgrid", "moveaxis", "ravel", "repeat", "reshape", "roll", "shape_of",
-    "squeeze", "swapaxes", "take", "tile", "transpose", "tril", "triu",
+    "literal_axis", "meshgrid", "moveaxis", "quotient", "ravel", "repeat", "reshape", "roll",
+    "shape_of", "squeeze", "swapaxes", "take", "tile", "transpose", "tril", "triu",
 ]  # fmt: skip
 
 Where: TypeAlias = Callable[[tuple[Place, ...]], Sequence[object]]
@@ -66,7 +66,7 @@ def shape_of(shape: object) -> tuple[FinSet, ...]:
     return tuple(FinSet(s.atom, s.label) for s in as_sets(shape))
 
 
-def _quotient(primitive: op.Primitive, x: object, y: Number) -> object:
+def quotient(primitive: op.Primitive, x: object, y: Number) -> object:
     """`x // y` or `x % y` where y cannot be 0: an element is read, so the table has some."""
     if isinstance(y, int) and y == 1:
         return x if primitive is op.FLOORDIV else 0
@@ -188,31 +188,37 @@ def _along_units(table: TableTracer, dims: Sequence[FinSet]) -> Where:
 
 def _reshaped_dims(table: TableTracer, sizes: Sequence[Any]) -> list[FinSet]:
     """The axes of a new shape, of which one may be left open by -1."""
-    total = sizes_product([known_size(dim.size) for dim in table.type.dims])
+
+    def elements() -> Number:
+        return sizes_product([known_size(dim.size) for dim in table.type.dims])
+
     is_open = [isinstance(size, int) and size == -1 for size in sizes]
     if sum(is_open) > 1:
         raise KernelTypeError(
             "more than one size of a shape is -1.", at=here(), fix="Leave at most one open."
         )
     dims = [None if free else shape_of(size)[0] for size, free in zip(sizes, is_open, strict=True)]
-    known = sizes_product([known_size(dim.size) for dim in dims if dim is not None])
+
+    def wanted() -> Number:
+        return sizes_product([known_size(dim.size) for dim in dims if dim is not None])
+
+    known = wanted()
     rest: Number = 1
     if any(is_open):
         atoms = [dim.size for dim in (*dims, *table.type.dims) if dim is not None]
         key = ("rest", *atoms)
-        size = once(key, atoms, lambda: _whole_quotient(total, most(known, 1)))
+        size = once(key, atoms, lambda: _whole_quotient(elements(), most(wanted(), 1)))
         dims = [FinSet(size) if dim is None else dim for dim in dims]
         rest = known_size(size)
     if not (isinstance(known, int) and known == 1 and any(is_open)):
-        _check_total(table, total, times(known, rest))
+        _check_total(table, elements(), times(known, rest))
     return [dim for dim in dims if dim is not None]
 
 
 def _whole_quotient(x: Number, y: Number) -> Number:
     if isinstance(x, int) and isinstance(y, int):
         return x // y
-    quotient = _quotient(op.FLOORDIV, x, y)
-    return quotient  # type: ignore[return-value]
+    return quotient(op.FLOORDIV, x, y)  # type: ignore[return-value]
 
 
 def _check_total(table: TableTracer, total: Number, wanted: Number) -> None:
@@ -246,8 +252,8 @@ def _unflat(table: TableTracer, flat: object) -> list[object]:
     places: list[object] = []
     for dim in reversed(table.type.dims[1:]):
         size = known_size(dim.size)
-        places.append(_quotient(op.MOD, flat, size))
-        flat = _quotient(op.FLOORDIV, flat, size)
+        places.append(quotient(op.MOD, flat, size))
+        flat = quotient(op.FLOORDIV, flat, size)
     if isinstance(flat, int):
         return [flat, *reversed(places)]
     # A number, even where `flat` is the index of a loop: its index set is not the axis's.
@@ -312,14 +318,20 @@ def flip(x: Any, axis: int | Sequence[int] | None = None) -> object:
     return table[key]
 
 
-def roll(x: Any, shift: Any, axis: int | None = None) -> object:
-    """`np.roll`, along one axis or, without `axis`, of all elements in their order."""
+def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> object:
+    """`np.roll`, along some axes or, without `axis`, of all elements in their order."""
     table = as_table(x)
     if axis is None and table.ndim > 1:
         return reshape(roll(ravel(table), shift), table.shape)
+    if isinstance(axis, tuple | list) or isinstance(shift, tuple | list):
+        axes = list(axis) if isinstance(axis, tuple | list) else [axis]
+        shifts = list(shift) if isinstance(shift, tuple | list) else [shift]
+        for k in range(max(len(axes), len(shifts))):
+            table = as_table(roll(table, shifts[k % len(shifts)], axes[k % len(axes)]))
+        return table
     k = literal_axis(axis or 0, table.ndim)
     size = known_size(table.type.dims[k].size)
-    forward = _quotient(op.MOD, shift, most(size, 1))
+    forward = quotient(op.MOD, shift, most(size, 1))
 
     def where(places: tuple[Place, ...]) -> Sequence[object]:
         moved = binary(op.SUB, places[k], forward)
@@ -332,14 +344,14 @@ def roll(x: Any, shift: Any, axis: int | None = None) -> object:
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> object:
     """`np.repeat`: each element so many times."""
     table = as_table(x if axis is not None else ravel(x))
-    return _longer(table, repeats, axis or 0, "repeat", lambda p, n: _quotient(op.FLOORDIV, p, n))
+    return _longer(table, repeats, axis or 0, "repeat", lambda p, n: quotient(op.FLOORDIV, p, n))
 
 
 def tile(x: Any, reps: Any) -> object:
     """`np.tile`, along the last axis."""
     table = as_table(x)
     size = known_size(table.type.dims[-1].size)
-    return _longer(table, reps, -1, "tile", lambda p, n: _quotient(op.MOD, p, size))
+    return _longer(table, reps, -1, "tile", lambda p, n: quotient(op.MOD, p, size))
 
 
 def _longer(

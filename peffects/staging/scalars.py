@@ -34,7 +34,7 @@ __all__ = [
     "Arithmetic", "Operand", "ScalarTracer", "Tracer", "binary", "bitwise", "compare", "conjugate",
     "convert",
     "invert", "is_complex", "is_symbolic", "is_whole", "lift", "logical", "make", "operand",
-    "pointwise", "positive", "power", "python_extreme",
+    "pointwise", "positive", "power", "python_extreme", "refuse_missing",
     "renamed", "select", "test", "to_bool", "unary", "unary_float", "weak_int",
 ]  # fmt: skip
 
@@ -58,6 +58,7 @@ class Tracer:
     _pe_symbolic: ClassVar[bool] = True
     __array_priority__: ClassVar[float] = 1000.0
     is_whole: bool = False
+    is_missing: ClassVar[bool] = False
     scope: Scope
 
     def operand(self) -> Operand:
@@ -127,6 +128,12 @@ class Tracer:
 
     def __hash__(self) -> int:
         self._refuse("the hash (for a set or a dict)")
+
+
+def refuse_missing(value: object) -> None:
+    """Raise MergeError, which says why, if `value` stands in a local that has no value."""
+    if isinstance(value, Tracer) and value.is_missing:
+        value.operand()
 
 
 class Arithmetic(Tracer):
@@ -303,8 +310,12 @@ def renamed(var: Var, name: str) -> Var:
     bindings = trace.builder.bindings
     if name.startswith("_pe") or not bindings or bindings[-1].vars != (var,) or var in trace.named:
         return var
+    if var in trace.size_homes:  # tables have it as their size already
+        return var
     new = Var(name, var.type)
     trace.named.add(new)
+    if var in trace.numbers:
+        trace.numbers[new] = trace.numbers.pop(var)
     bindings[-1] = Binding((new,), bindings[-1].expr, bindings[-1].src)
     return new
 

@@ -128,6 +128,10 @@ class Sizes:
         kind = self._class(atom).best().kind
         return kind in (_Kind.AXIS, _Kind.LITERAL, _Kind.PLACEHOLDER)
 
+    def is_given(self, atom: Atom) -> bool:
+        """Whether `atom` is known at launch: an axis, a literal, an integer argument."""
+        return self._class(atom).best().kind < _Kind.COMPUTED
+
     def is_computed(self, atom: Atom) -> bool:
         """Whether `atom` is a value of the kernel: no axis, no literal, no argument."""
         return self._class(atom).best().kind is _Kind.COMPUTED

@@ -16,7 +16,7 @@ import numpy as np
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
-from peffects.ir.syntax import BOOL, I64, Atom, FinSet, Lit, Var
+from peffects.ir.syntax import BOOL, I64, Atom, FinSet, Lit
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arithmetic import cast
 from peffects.staging.lengths import Number, known_size, least, minus, most, once
@@ -30,6 +30,7 @@ from peffects.staging.scalars import (
     select,
     weak_int,
 )
+from peffects.staging.size_algebra import is_natural, outermost
 from peffects.staging.tables import Item, TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, ViewTracer, checked
@@ -86,7 +87,7 @@ def _trimmed(size: Atom, start: int, stop: int | None) -> Sliced | None:
     less = start - (stop or 0)
 
     def count() -> Number:
-        return most(binary(op.SUB, weak_int(size), less), 0)
+        return most(minus(known_size(size), less), 0)
 
     return Sliced(start, 1, once(("without", size, less), (size,), count))
 
@@ -115,9 +116,6 @@ def _general(size: Atom, key: slice, step: int) -> Sliced:
     atoms = [b.atom for b in bounds if isinstance(b, ScalarTracer)]
     sizes = [size, *atoms]
     keys = [b.atom if isinstance(b, ScalarTracer) else b for b in bounds]
-    for bound in bounds:
-        if isinstance(bound, ScalarTracer):
-            _note_home(bound)
     n = known_size(size)
 
     def first() -> Number:
@@ -134,15 +132,9 @@ def _general(size: Atom, key: slice, step: int) -> Sliced:
         return most(span, 0)
 
     length = once(("slice", size, step, *keys), sizes, count)
-    origin = once(("start", size, step, keys[0]), sizes, first)
+    origin = once(("start", size, step, keys[0]), sizes, first, natural=step > 0)
     start = int(origin.value) if isinstance(origin, Lit) else weak_int(origin)
     return Sliced(start, step, length)
-
-
-def _note_home(bound: ScalarTracer) -> None:
-    """Remember where a bound was computed: a length is computed there."""
-    if isinstance(bound.atom, Var):
-        staging().size_homes.setdefault(bound.atom, bound.scope)
 
 
 def _bound(bound: object) -> Number | None:
@@ -155,8 +147,13 @@ def _bound(bound: object) -> Number | None:
         raise KernelTypeError(
             f"the bound of a slice is a {x.type}.", at=here(), fix="Use `int(...)`."
         )
-    scope = bound.scope if isinstance(bound, ScalarTracer) else staging().scope
-    return ScalarTracer(cast(x, I64), I64, True, scope)
+    trace, atom = staging(), cast(x, I64)
+    home = bound.scope if isinstance(bound, ScalarTracer) and atom is x.atom else trace.scope
+    atom, home = outermost(atom, home)
+    if isinstance(atom, Lit):
+        return int(atom.value)
+    trace.size_homes.setdefault(atom, home)  # a length is computed where its bounds are known
+    return ScalarTracer(atom, I64, True, home)
 
 
 def _clipped(bound: Number, n: Number, step: int) -> Number:
@@ -166,7 +163,9 @@ def _clipped(bound: Number, n: Number, step: int) -> Number:
     if isinstance(bound, int):
         from_front: Number = bound if bound >= 0 else binary(op.ADD, n, bound)
         return least(from_front, high) if bound >= 0 else most(from_front, low)
-    counted = select(compare(op.LT, bound, 0), binary(op.ADD, bound, n), bound)
+    counted: Number = bound
+    if not is_natural(bound.atom):
+        counted = select(compare(op.LT, bound, 0), binary(op.ADD, bound, n), bound)
     return most(least(counted, high), low)
 
 

@@ -34,7 +34,7 @@ from peffects.staging.scalars import (
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 
-__all__ = ["argsort", "median", "quantile", "searchsorted", "sort"]
+__all__ = ["argsort", "median", "number_before", "quantile", "searchsorted", "sort"]
 
 
 def _table_of(operation: str, x: object) -> TableTracer:
@@ -185,11 +185,14 @@ def searchsorted(a: Any, value: Any, side: str = "left") -> Any:
             at=here(),
             fix='Give a vector, and "left" or "right".',
         )
-    return pointwise(lambda v: _found(vector, v, side))(value)
+    return pointwise(lambda v: number_before(vector, v, side))(value)
 
 
-def _found(vector: TableTracer, value: Any, side: str) -> Any:
-    """By bisection: the place is in low .. high, of which each round keeps at most a half."""
+def number_before(vector: TableTracer, value: Any, side: str) -> Any:
+    """How many elements of a sorted vector come before `value`, with "right" also its equals.
+
+    By bisection: the place is in low .. high, of which each round keeps at most a half.
+    """
     value = _constant(value)
     size = binary(op.ADD, vector.index_set.size, 0)
 

@@ -14,17 +14,24 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from peffects.errors import ControlFlowError, DataRaceError, KernelTypeError
 from peffects.ir import primitives as op
-from peffects.ir.syntax import Scalar, Table, Update
+from peffects.ir.syntax import BOOL, Scalar, Table, Update
 from peffects.ir.typing import drop_axes
 from peffects.staging.accumulators import Reference, as_table, fit, is_table
 from peffects.staging.arithmetic import Operand
+from peffects.staging.exchanges import Settable
+from peffects.staging.indices import Mismatch
 from peffects.staging.iteration import FoldLoop
+from peffects.staging.lengths import is_unit, known_size
 from peffects.staging.meeting import common_structure, leaves_in
+from peffects.staging.numpy_joins import of_numbers
 from peffects.staging.ops import table as make_table
 from peffects.staging.ranges import SequentialLoop, SymbolicRange
-from peffects.staging.scalars import ScalarTracer, binary, compare, select
+from peffects.staging.scalars import ScalarTracer, compare, lift, select
+from peffects.staging.slices import Sliced, sliced
 from peffects.staging.tables import Item, TableTracer, place_of
 from peffects.staging.trace import Cell, Kind, current, here, staging
 from peffects.staging.trees import is_tree
@@ -61,7 +68,7 @@ def state(init: Any) -> Any:
     return StateTracer(value, tree)
 
 
-class StateTracer(Reference):
+class StateTracer(Settable):
     """What `pe.state` gives."""
 
     def __init__(self, value: object, tree: Tree) -> None:
@@ -161,8 +168,16 @@ class StateTracer(Reference):
             )
         role = f"what {self.what()} is set to"
         types = [leaf.type for leaf in self.tree.leaves if not isinstance(leaf, Fixed)]
-        atoms = [fit(leaf, t, role) for leaf, t in zip(leaves, types, strict=True)]
+        atoms = [fit(leaf, t, role, self._told) for leaf, t in zip(leaves, types, strict=True)]
         self.cell.value = rebuild(self.tree, atoms, self.name)
+
+    def _told(self, axis: int) -> Mismatch:
+        """How it is told that it is set to a table of another size."""
+        return Mismatch(
+            f"{self.what()} has {{1}} elements along axis {axis}, and is set to {{0}}.",
+            "A state keeps its size: make it as large as it gets, and count how much of it is "
+            "used.",
+        )
 
     def _check_order(self) -> None:
         trace = staging()
@@ -183,11 +198,19 @@ class StateTracer(Reference):
         items = key if isinstance(key, tuple) else (key,)
         self._check_order()
         table = self.table()
+        items = tuple(np.array(i) if isinstance(i, list) else i for i in items)
         items = _without_ellipsis(items, table.ndim)
+        if isinstance(value, tuple | list):
+            value = of_numbers(value)
+        if len(items) == 1 and _is_mask(items[0]):
+            self._set_masked(as_table(items[0]), value, table, is_table(value))
+            return
         while items and _is_all(items[-1]):
             items = items[:-1]
         if not items:
             self.set(value if is_table(value) else _filled(table, value))
+        elif any(map(is_table, items)):
+            self._set_gathered(items, value, table)
         elif any(isinstance(item, slice) for item in items):
             self._set_slices(items, value, table)
         else:
@@ -207,33 +230,92 @@ class StateTracer(Reference):
         self.cell.value = TableTracer(new, trace.scope, self.name)
 
     def _set_slices(self, items: tuple[Item, ...], value: object, table: TableTracer) -> None:
-        """Replace the places of a slice, one after the other; `value` has an axis for each."""
+        """Replace the places of a slice, one after the other; axes of `value` go along as usual."""
         axis = next(k for k, item in enumerate(items) if isinstance(item, slice))
         part = items[axis]
         assert isinstance(part, slice)
-        start, length = _bounds(part, table.index_sets[axis].size)
+        size = table.type.dims[axis].size
+        taken = sliced(size, part) or Sliced(0, 1, size)
+        length = known_size(taken.count)
         source = as_table(value) if is_table(value) else None
-        if source is not None:
+        axes = sum(isinstance(item, slice) for item in items) + table.ndim - len(items)
+        if source is not None and source.ndim > axes:
+            raise KernelTypeError(
+                f"a table with {source.ndim} axes is put into {axes} of `{self.name}`.",
+                at=here(),
+                fix="Give a table with at most as many axes as there are slices.",
+            )
+        goes_along = source is not None and source.ndim == axes
+        if source is not None and goes_along and not is_unit(source.type.dims[0].size):
             same = compare(op.EQ, source.shape[0], length)
             text = "{0} values are put into {1} places."
-            operands = (source.shape[0].operand().atom, binary(op.ADD, length, 0).operand().atom)
-            staging().check(
-                same.operand().atom, KernelTypeError, text, operands, "Make them agree."
-            )
+            operands = (lift(source.shape[0]).atom, lift(length).atom)
+            staging().check(lift(same).atom, KernelTypeError, text, operands, "Make them agree.")
 
         def put(index: object) -> None:
-            place = binary(op.ADD, start, index)
-            inner = source[index] if source is not None else value
-            self[(*items[:axis], place, *items[axis + 1 :])] = inner
+            inner = value
+            if source is not None and goes_along:
+                inner = source[0 if is_unit(source.type.dims[0].size) else index]
+            place = taken.at(index)  # type: ignore[arg-type]  # an index of the loop
+            self._put((*items[:axis], place, *items[axis + 1 :]), inner)
 
         for_each(length, put)
+
+    def _put(self, items: tuple[Item, ...], value: object) -> None:
+        """Replace what is at `items`, of which slices are known to be in bounds."""
+        if any(isinstance(item, slice) for item in items):
+            self._set_slices(items, value, self.table())
+        else:
+            self._set_part(items, value, self.table())
+
+    def _set_gathered(self, items: tuple[Item, ...], value: object, table: TableTracer) -> None:
+        """Replace the elements whose places tables of integers name; the last of equals stays."""
+        places = [as_table(item) if is_table(item) else item for item in items]
+        vectors = [place for place in places if isinstance(place, TableTracer)]
+        if any(place.ndim != 1 or not place.type.elem.is_integer for place in vectors):
+            raise KernelTypeError(
+                f"{self.what()} is set at a table of {vectors[0].type.elem} with "
+                f"{vectors[0].ndim} axes.",
+                at=here(),
+                fix="Give a vector of integers, or a mask like the state; or write a loop.",
+            )
+        source = as_table(value) if is_table(value) else None
+
+        def put(index: Any) -> None:
+            own = [place[index] if isinstance(place, TableTracer) else place for place in places]
+            self._put(tuple(own), value if source is None else source[index])
+
+        for_each(vectors[0].index_set.size, put)
+
+    def _set_masked(
+        self, mask: TableTracer, value: object, table: TableTracer, several: bool
+    ) -> None:
+        """Replace the elements where a mask like the state holds; `several` values are refused."""
+        if several or mask.ndim != table.ndim:
+            raise KernelTypeError(
+                f"{self.what()} is set at a mask to several values, or at one of other axes; how "
+                "many values it takes is not known before the kernel runs.",
+                at=here(),
+                fix=f"Give a table like it: `{self.name}.set(np.where(mask, values, "
+                f"{self.name}.get()))`.",
+            )
+        self.set(select(mask, value, table))
 
     def update_item(
         self, operation: Callable[[Any, Any], object], items: tuple[Item, ...], value: object
     ) -> None:
         """`self[items] = operation(self[items], value)`."""
         key = items[0] if len(items) == 1 else items
-        self[key] = operation(self.table()[key], value)
+        if _is_mask(key):
+            table = self.table()
+            changed = value if is_table(value) else operation(table, value)
+            self._set_masked(as_table(key), changed, table, is_table(value))
+        else:
+            self[key] = operation(self.table()[key], value)
+
+    def fill(self, value: object) -> None:
+        """Set all elements to a number."""
+        self[...] = value
 
 
 def _augmented(operation: Callable[[Any, Any], object]) -> Callable[..., StateTracer]:
@@ -262,36 +344,24 @@ def for_each(count: object, body: Callable[[object], None]) -> None:
 
 
 def _is_all(item: Item) -> bool:
-    return isinstance(item, slice) and item == slice(None)
+    return isinstance(item, slice) and item.start is item.stop is item.step is None
+
+
+def _is_mask(item: Item) -> bool:
+    return is_table(item) and as_table(item).type.elem == BOOL
 
 
 def _without_ellipsis(items: tuple[Item, ...], ndim: int) -> tuple[Item, ...]:
+    if any(item is None for item in items):
+        raise KernelTypeError(
+            "a state is set at a new axis.", at=here(), fix="Leave `None` out of the subscript."
+        )
     places = [k for k, item in enumerate(items) if item is Ellipsis]
     if not places:
         return items
     (place,) = places[:1]
     missing = ndim - (len(items) - 1)
     return (*items[:place], *(slice(None),) * missing, *items[place + 1 :])
-
-
-def _bounds(part: slice, size: ScalarTracer) -> tuple[object, object]:
-    """The start and the length of a slice of step 1, cut to the axis as Python does."""
-    if part.step not in (None, 1):
-        raise KernelTypeError(
-            "a slice with a step is set.", at=here(), fix="Write a `range` loop over its places."
-        )
-    start = _clamped(part.start, 0, size)
-    stop = _clamped(part.stop, size, size)
-    return start, binary(op.MAX, binary(op.SUB, stop, start), 0)
-
-
-def _clamped(bound: object, default: object, size: ScalarTracer) -> object:
-    if bound is None:
-        return default
-    if isinstance(bound, int) and bound >= 0:
-        return binary(op.MIN, bound, size)
-    from_end = select(compare(op.LT, bound, 0), binary(op.ADD, bound, size), bound)
-    return binary(op.MIN, binary(op.MAX, from_end, 0), size)
 
 
 def _filled(table: TableTracer, value: object) -> TableTracer:

@@ -22,7 +22,7 @@ import numpy as np
 from peffects.errors import AccumulatorError, InternalError, LeakedTracerError, PeffectsError
 from peffects.ir.builder import Builder
 from peffects.ir.primitives import Primitive
-from peffects.ir.syntax import Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
+from peffects.ir.syntax import I64, Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
 from peffects.ir.typing import value_of
 from peffects.parallel.index_set import IndexSet
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
@@ -205,6 +205,7 @@ class Trace:
         self.scope = self.root
         self.size_homes: dict[Var, Scope] = {}
         self.lengths: dict[tuple[object, ...], tuple[Scope, Atom]] = {}
+        self.numbers: dict[Atom, tuple[Scope, Prim | None]] = {}
         self.structures: dict[str, IndexSet[Any]] = {}
         self.open_labels: dict[Atom, str] = {}
         self.known_sets: dict[object, tuple[object, Scope]] = {}
@@ -287,7 +288,11 @@ class Trace:
 
     def is_defined_around(self, size: Var, scope: Scope) -> bool:
         """Whether the size was computed in `scope` or around it: a loop there can use it."""
-        return self.size_homes.get(size, self.root).encloses(scope)
+        return self.home_of(size).encloses(scope)
+
+    def home_of(self, size: Atom) -> Scope:
+        """The block that computed a size: where it is known, whichever block asks for it."""
+        return self.size_homes.get(size, self.root) if isinstance(size, Var) else self.root
 
     def open_cells(self) -> list[Cell]:
         """The states that the innermost block may set: those outside a parallel loop it may not."""
@@ -301,8 +306,8 @@ class Trace:
     # --- emission --------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def located(self, src: SrcInfo) -> Iterator[None]:
-        """Emit at the user line `src`, whatever line runs now."""
+    def located(self, src: SrcInfo | None) -> Iterator[None]:
+        """Emit at the user line `src`, whatever line runs now; without one, at that."""
         outer, self.place = self.place, src
         try:
             yield
@@ -319,7 +324,11 @@ class Trace:
     ) -> tuple[Var, ...]:
         """Bind `expr` in the innermost open block, at the user's line."""
         self.builder.at = src or self.place or here()
-        return self.builder.emit(expr, names)
+        made = self.builder.emit(expr, names)
+        for var in made:
+            if var.type == I64:  # what sizes are computed from
+                self.numbers[var] = self.scope, expr if isinstance(expr, Prim) else None
+        return made
 
     def prim(self, op: Primitive, *args: Atom, name: str = "t") -> Var:
         """`op(args)`."""

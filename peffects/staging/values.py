@@ -18,7 +18,7 @@ from peffects.errors import MergeError
 from peffects.ir.builder import zeros
 from peffects.ir.syntax import BOOL, I64, Atom, Scalar, Table, Var
 from peffects.source import SrcInfo
-from peffects.staging.accumulators import Reference, fit
+from peffects.staging.accumulators import Reference, Told, fit
 from peffects.staging.arithmetic import Operand
 from peffects.staging.constants import ConstantTracer, is_constant, number_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer
@@ -36,16 +36,19 @@ from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import Scope, here, staging
 from peffects.staging.trees import TreeDef, flatten, is_tree, parts_of, unflatten
+from peffects.staging.views import ViewTracer
 
 __all__ = [
     "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "describe", "distribute",
-    "join_leaves", "join_trees", "leaf_type", "rebuild", "settle", "size_is_outside", "take",
-    "tree_of", "types_of",
+    "join_leaves", "join_trees", "leaf_type", "made_at", "rebuild", "settle", "size_is_outside",
+    "take", "tree_of", "types_of",
 ]  # fmt: skip
 
 
 class Missing(Arithmetic):
     """Stands in a local for a value that is not there; every use raises MergeError."""
+
+    is_missing = True
 
     def __init__(self, name: str, why: str, src: SrcInfo) -> None:
         self.name = "the result" if name == RESULT else f"`{name}`"
@@ -244,16 +247,34 @@ def take(names: Sequence[tuple[str, int]], frame: dict[str, object]) -> dict[str
     return {name: frame[name] for name, _ in names if name in frame}
 
 
-def atoms_of(value: object, tree: Tree) -> list[Atom]:
-    """The atoms of the leaves of `value` that have types, converted to them."""
+def atoms_of(value: object, tree: Tree, told: Told | None = None) -> list[Atom]:
+    """The atoms of the leaves of `value` that have types, converted to them.
+
+    `told` says of an axis how it is told that a table has another size there.
+    """
     pairs = zip(leaves_in(value, tree.structure), tree.leaves, strict=True)
-    return [_fitting(leaf, t) for leaf, t in pairs if isinstance(t, LeafType)]
+    return [_fitting(leaf, t, told) for leaf, t in pairs if isinstance(t, LeafType)]
 
 
-def _fitting(leaf: object, t: LeafType) -> Atom:
+def _fitting(leaf: object, t: LeafType, told: Told | None) -> Atom:
     if leaf is UNSET:
         return zeros(staging().builder, t.type)
-    return number_of(leaf) if t.constant else fit(leaf, t.type, "the value that it meets")
+    if t.constant:
+        return number_of(leaf)
+    with staging().located(made_at(leaf) or staging().place):
+        return fit(leaf, t.type, "the value that it meets", told)
+
+
+def made_at(value: object) -> SrcInfo | None:
+    """The user's line that made a table in a block that is still open."""
+    if isinstance(value, ViewTracer):
+        return value.src
+    if isinstance(value, TableTracer):
+        for scope in staging().scope.up():
+            for binding in reversed(scope.builder.bindings):
+                if value.held in binding.vars:
+                    return binding.src
+    return None
 
 
 def rebuild(tree: Tree, atoms: Sequence[Atom], name: str) -> object:

@@ -11,6 +11,7 @@ import pytest
 from compiled import assert_equals_evaluate
 from staged import call, run, staged
 
+from peffects.errors import ValueRangeError
 from peffects.optimize.pipeline import optimize
 from peffects.staging.numpy_creation import CREATION
 from peffects.staging.numpy_functions import FUNCTIONS, name_of
@@ -43,7 +44,29 @@ CASES: dict[str, Function] = {
     "argsort": lambda v, m, k, s: (np.argsort(v), np.argsort(m, axis=1)),
     "searchsorted": lambda v, m, k, s: np.searchsorted(np.sort(v), s),
     "median": lambda v, m, k, s: np.median(v),
-    "quantile": lambda v, m, k, s: np.quantile(v, 0.25),
+    "quantile": lambda v, m, k, s: (np.quantile(v, 0.25), np.quantile(m, [0.1, 1.0], axis=1)),
+    "percentile": lambda v, m, k, s: (
+        np.percentile(v, 30),
+        np.percentile(m, [25, 50, 75]),
+        np.percentile(m, 12.5 * s, axis=0),
+    ),
+    "convolve": lambda v, m, k, s: (
+        np.convolve(v, k),
+        np.convolve(v, np.array([0.25, 0.5, 0.25]), mode="same"),
+        np.convolve(v, v[:2], "valid"),
+        np.convolve(k[:1], v, "same"),
+    ),
+    "correlate": lambda v, m, k, s: (
+        np.correlate(v, v[:2]),
+        np.correlate(v, v[-2:], "same"),
+        np.correlate(k[:1], v, "full"),
+    ),
+    "interp": lambda v, m, k, s: (
+        np.interp(s * 0.1, np.sort(v), v),
+        np.interp(m, np.sort(v), v, left=9.0),
+        np.interp(np.sort(v), np.sort(v), v, right=s),
+        np.interp(v + 10.0, np.sort(v), v, right=s),
+    ),
     "sinc": lambda v, m, k, s: np.sinc(v),
     "fix": lambda v, m, k, s: np.fix(v * 3.0),
     "around": lambda v, m, k, s: (np.round(v * 3.0), v.round()),
@@ -85,7 +108,22 @@ CASES: dict[str, Function] = {
     "nansum": lambda v, m, k, s: np.nansum(np.sqrt(v)),
     "nanprod": lambda v, m, k, s: np.nanprod(np.sqrt(v)),
     # neighbours
-    "diff": lambda v, m, k, s: (np.diff(v), np.diff(v, n=2), np.diff(m, axis=0), np.diff(m)),
+    "diff": lambda v, m, k, s: (
+        np.diff(v),
+        np.diff(v, n=2),
+        np.diff(m, axis=0),
+        np.diff(m),
+        np.diff(v, prepend=s),
+        np.diff(m, axis=0, prepend=0.0, append=m[:1]),
+        np.diff(v, append=[1.0, s]),
+    ),
+    "ediff1d": lambda v, m, k, s: (np.ediff1d(v), np.ediff1d(m)),
+    "pad": lambda v, m, k, s: (
+        np.pad(v, 1),
+        np.pad(v, (0, 2), constant_values=s),
+        np.pad(m, ((1, 2), (0, 3)), "constant", constant_values=((1, 2), (3, 4))),
+        np.pad(k, 2, constant_values=(1, 2)),
+    ),
     "trapezoid": lambda v, m, k, s: (
         np.trapezoid(v),
         np.trapezoid(v, dx=0.5),
@@ -112,6 +150,8 @@ CASES: dict[str, Function] = {
         np.roll(m, 3),
         np.roll(m, 1, axis=1),
         np.roll(v, 17),
+        np.roll(m, (1, -2), axis=(0, 1)),
+        np.roll(m, 1, axis=(0, 1)),
     ),
     "repeat": lambda v, m, k, s: (np.repeat(v, 3), np.repeat(m, 2, axis=0), np.repeat(m, 2)),
     "tile": lambda v, m, k, s: (np.tile(v, 2), np.tile(m, 3)),
@@ -136,6 +176,19 @@ CASES: dict[str, Function] = {
     "shape": lambda v, m, k, s: (np.shape(m)[1] * 1, np.size(m) * 1),
     "ndim": lambda v, m, k, s: np.ndim(m) * s,
     "size": lambda v, m, k, s: (np.size(m) * 1, np.size(m, 1) * 1),
+    "gradient": lambda v, m, k, s: np.gradient(np.append(v, s), 0.5),
+    # in other places
+    "select": lambda v, m, k, s: (
+        np.select([v > 1, v > 0], [v, v * v], s),
+        np.select([k > 1], [k]),
+        np.select([m > 0, m > -1], [v[:, None], 1.0], -m),
+    ),
+    "take_along_axis": lambda v, m, k, s: (
+        np.take_along_axis(m, np.argsort(m, axis=1), axis=1),
+        np.take_along_axis(m, np.argsort(m, axis=0)[:1], axis=0),
+        np.take_along_axis(v, np.argsort(v), axis=-1),
+        np.take_along_axis(m, np.argsort(m[:, 0])[:, None] * 0, 1),
+    ),
     # several tables
     "concatenate": lambda v, m, k, s: (
         np.concatenate([v, v * 2, k]),
@@ -144,6 +197,7 @@ CASES: dict[str, Function] = {
         np.concatenate((m, m), axis=1),
         np.concatenate([m, m[1:]]),
         np.concatenate([m, m], axis=None),
+        np.concatenate([[0.0], v, [s, 1.0]]),
     ),
     "stack": lambda v, m, k, s: (
         np.stack([v, v + 1]),
@@ -151,7 +205,7 @@ CASES: dict[str, Function] = {
         np.stack([v, v], axis=-1),
     ),
     "vstack": lambda v, m, k, s: (np.vstack([v, v]), np.vstack([m, m])),
-    "hstack": lambda v, m, k, s: (np.hstack([v, v]), np.hstack([m, m])),
+    "hstack": lambda v, m, k, s: (np.hstack([v, v]), np.hstack([m, m]), np.hstack([0.0, v, [s]])),
     "column_stack": lambda v, m, k, s: np.column_stack([v, v * v]),
     "append": lambda v, m, k, s: (np.append(v, v), np.append(v, s)),
     # products
@@ -167,6 +221,7 @@ CASES: dict[str, Function] = {
         np.einsum("i,ij,ij->", v, m, m),
         np.einsum("ii", m @ m.T),
     ),
+    "kron": lambda v, m, k, s: (np.kron(v, k), np.kron(m, m), np.kron(m, v), np.kron(v, m)),
     "trace": lambda v, m, k, s: np.trace(m @ m.T),
     "cross": lambda v, m, k, s: np.cross(np.array([s, 1.0, 2.0]), np.array([0.5, s, -s])),
     # new tables
@@ -279,6 +334,11 @@ NEEDS_ELEMENTS = {
     "take",
     "reshape",
     "cross",
+    "percentile",
+    "convolve",
+    "correlate",
+    "interp",
+    "gradient",
 }
 
 
@@ -286,6 +346,68 @@ NEEDS_ELEMENTS = {
 def test_function_of_empty_tables_is_numpy_s(name: str) -> None:
     args = arguments(0, 3)
     assert_close(run(CASES[name], *args), quietly(CASES[name], *args))
+
+
+FEW = np.array([2.0, 3.0, 5.0, 9.0])
+LONGER: dict[str, Function] = {
+    "gradient": lambda v, m: (
+        np.gradient(v),
+        np.gradient(v, 0.5),
+        np.gradient(v, edge_order=2),
+        np.gradient(v, 0.5, edge_order=2),
+        np.gradient(v, v * v + np.arange(len(v))),
+        np.gradient(v, v * v + np.arange(len(v)), edge_order=2),
+        np.gradient(m)[0],
+        np.gradient(m)[1],
+        np.gradient(m, 2.0, 0.5)[1],
+        np.gradient(m, axis=0),
+        np.gradient(m, 0.1, axis=(1, 0))[1],
+    ),
+    "modes": lambda v, m: tuple(
+        np.pad(x, width, mode)
+        for mode in ("edge", "wrap", "reflect", "symmetric")
+        for x, width in ((v, 1), (v, (9, 11)), (m, 2), (m, ((0, 1), (7, 0))))
+    ),
+    "ends": lambda v, m: np.interp(np.array([-9.0, np.nan, 99.0, 5.0, 2.0, 9.0]), FEW, v[:4]),
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+@pytest.mark.parametrize("sizes", [(4, 3), (7, 5)], ids=str)
+def test_function_of_neighbours_is_numpy_s(name: str, sizes: tuple[int, int]) -> None:
+    args = arguments(*sizes)[:2]
+    assert_close(run(LONGER[name], *args), quietly(LONGER[name], *args))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.gradient(x),
+        lambda x: np.gradient(x, edge_order=2),
+        lambda x: np.pad(x, 1, "edge"),
+        lambda x: np.pad(x, 3, "wrap"),
+        lambda x: np.pad(x, (2, 0), "reflect"),
+        lambda x: np.pad(x, 2, "symmetric"),
+        lambda x: np.convolve(x, np.ones(2)),
+        lambda x: np.interp(x, x, x),
+        lambda x: np.correlate(x, np.ones(2)),
+    ],
+)
+def test_few_elements_are_refused_where_numpy_does(function: Function, size: int) -> None:
+    x = np.arange(float(size))
+    try:
+        expected = quietly(function, x)
+    except ValueError:
+        with pytest.raises(ValueRangeError) as caught:
+            run(function, x)
+        assert caught.value.at.line
+    else:
+        if size == 1 and "correlate" in function.__code__.co_names:  # numpy swaps the two
+            with pytest.raises(ValueRangeError, match="longer vector first"):
+                run(function, x)
+        else:
+            assert_close(run(function, x), expected)
 
 
 COMPILED = [name for name in CASES if not name.startswith("linalg.")]

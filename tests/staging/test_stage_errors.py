@@ -94,8 +94,8 @@ def test_sets_of_computed_sizes_are_named_as_the_user_named_them() -> None:
 def test_tables_of_different_sizes_do_not_become_one() -> None:
     def f(x: Any, n: Any) -> Any:
         y = x
-        for _ in range(n):  # here
-            y = pe.table(lambda i: 1.0, over=n)
+        for _ in range(n):
+            y = pe.table(lambda i: 1.0, over=n)  # here
         return y
 
     assert run(f, X, 3).tolist() == [1.0, 1.0, 1.0]
