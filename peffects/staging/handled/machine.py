@@ -16,6 +16,7 @@ from peffects.effects import (
     LOOP,
     PERFORM,
     RESUME,
+    SCOPE,
     Call,
     Computation,
     Operation,
@@ -28,6 +29,7 @@ from peffects.frames import (
     Gen,
     HandlerMarker,
     Segment,
+    handlers_in_scope,
     innermost_handler,
     masked_effects,
 )
@@ -37,6 +39,7 @@ from peffects.machine import RAISED, RETURNED, Machine
 from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
+from peffects.scopes import Scope
 from peffects.source import is_internal_file
 from peffects.staging.branches import Frame, Names
 from peffects.staging.captures import Guard, StepKind, token_of
@@ -297,6 +300,11 @@ class StagingMachine(Machine):
         self.trace.note_made(handler)
         super()._place(segment, handler)
 
+    def _scoped(self, item: Scope) -> None:
+        super()._scoped(item)
+        for marker in handlers_in_scope(self.mark):
+            self.trace.note_made(marker.handler)  # those put back are forks made here
+
     def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a clause; the line of what it does is `place`, unless it is a user's (`here`)."""
         place = suspended_place(self.gen)  # noqa: F841
@@ -445,4 +453,5 @@ StagingMachine.steps = Machine.steps | {
     PERFORM: StagingMachine._perform,
     LOOP: StagingMachine._loop,
     RESUME: StagingMachine._resume,
+    SCOPE: StagingMachine._scoped,
 }
