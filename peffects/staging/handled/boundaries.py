@@ -325,16 +325,13 @@ class EffectWhile(WhileLoop, _EffectLoop):
 
     def enter(self) -> tuple[object, ...]:
         """The locals at the start of a round, for the condition and the body."""
-        values = self.split(super().enter())
-        self.carried_exit = self.machine.any_exit()
-        return values
+        return self.split(super().enter())
 
     def begin(self, condition: Callable[[], object]) -> None:
         """Stage the condition, which no exit has made false, and begin the body."""
-        flag = self.carried_exit
 
         def goes_on() -> object:
-            holds = condition()
+            flag, holds = self.machine.any_exit(), condition()
             return holds if flag is False else logical(op.AND, logical(op.NOT, flag), holds)
 
         super().begin(goes_on)
