@@ -212,12 +212,12 @@ class EffectBranch(Branch, Boundary):
         """A side that has exited has no locals: those of the other one hold."""
         if (name, 0) in self.cells.names or not any(self.left) or all(self.left):
             return super()._plan(name, then, orelse)
-        first, second = self.left
+        first = self.left[0]
         live = orelse if first else then
         if name in live and live[name] is self.start.get(name, UNBOUND):
             return live[name]
-        unset: Frame = {name: UNSET}
-        return super()._plan(name, unset if first else then, unset if second else orelse)
+        (then if first else orelse)[name] = UNSET
+        return super()._plan(name, then, orelse)
 
 
 class _EffectLoop(Boundary):
