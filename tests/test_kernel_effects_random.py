@@ -27,7 +27,7 @@ def test_most_programs_are_staged_and_no_kind_of_statement_is_never_drawn() -> N
     programs = [effect_program(Seeded(seed)) for seed in range(60)]
     results = Counter(check_staged(program) for program in programs[:30])
     assert results["staged"] >= 20, results
-    text = "\n".join(program.source for program in programs)
+    text = "\n".join(program.text for program in programs)
     words = ("catch(", "attempt(", "local(", "mask(", "pfor(", "@final", "yield from k(", "while",
              "break", "return self.n", "Leave(", "ask()", "put(", "accum(")  # fmt: skip
     assert [word for word in words if word not in text] == []

@@ -224,13 +224,16 @@ def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
             leaf.complain(leaf.src)
         if is_computation(leaf):
             raise KernelEffectError(
-                f"the kernel returns {leaf!r}.",
+                f"the kernel returns {leaf!r:.200}.",
+                at=staging().root.src,
                 fix="Perform it under its handlers: `return pe.run(handle(..., f(x)))`.",
             )
         if leaf_type(leaf) is None and not isinstance(leaf, ConstantColumn):
             if is_symbolic(leaf):
                 raise KernelTypeError(
-                    f"the kernel returns {leaf!r}.", fix="Return numbers and tables."
+                    f"the kernel returns {leaf!r:.200}.",
+                    at=staging().root.src,
+                    fix="Return numbers and tables.",
                 )
             out.append(leaf)
             continue

@@ -83,16 +83,9 @@ RETURNS = (
 
 @dataclass
 class EffectProgram:
-    """Source of `program`, and what must be known to check it."""
+    """Text that defines `program` and `kernel`, both of `s`, `n` and `x`."""
 
-    source: str
-    effects: tuple[str, ...]
-    worlds: bool
-
-    @property
-    def text(self) -> str:
-        """The whole program."""
-        return PRELUDE + self.source
+    text: str
 
 
 class Scope:
@@ -403,5 +396,4 @@ def effect_program(choices: Choices, worlds: bool = False) -> EffectProgram:
         [*writer.definitions, *lines, "def program(s, n, x):", f"    return {term}",
          "def kernel(s, n, x):", "    return pe.run(program(s, n, x))", ""]
     )
-    used = {"amb(", "parallel_worlds"} if worlds else set()
-    return EffectProgram(source, tuple(order), any(word in source for word in used))
+    return EffectProgram(PRELUDE + source)

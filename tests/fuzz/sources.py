@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import re
 import traceback
 from typing import Any
 
@@ -12,6 +14,11 @@ from peffects import Err, Ok, PeffectsError
 from peffects.source import is_internal_file
 
 __all__ = ["OursError", "check_equal", "check_polite", "load"]
+
+
+_HERE = os.path.dirname(__file__)
+_INTERNAL_NAME = re.compile(r"(?<![\w.])_[a-z]\w*\(\)")
+"""A function of ours, as in "_len() takes 1 positional argument"."""
 
 
 class OursError(AssertionError):
@@ -28,20 +35,23 @@ def load(source: str) -> dict[str, Any]:
 
 
 def check_polite(error: BaseException, source: str) -> str:
-    """The code of an error that is told well: it has one, and a line of `source`.
+    """The code of an error that is told well: it has one, and a line of `source` or of its caller.
 
-    An error of the user's own code is polite, too: one that is raised in a line of it.
+    Python's own errors are polite where user's code raises them, in words that users know.
     """
     if isinstance(error, PeffectsError):
         place = error.at.snippet()
         if error.code.startswith("PE9"):
             raise OursError(f"internal error: {error}") from error
-        if not place or place.strip() not in source:
+        if not place or (place.strip() not in source and not error.at.file.startswith(_HERE)):
             raise OursError(f"no line of the program: {error}") from error
         return error.code
     last = traceback.extract_tb(error.__traceback__)[-1]
-    if is_internal_file(last.filename) or isinstance(error, AssertionError):
-        raise OursError(f"{type(error).__name__} from inside: {error}") from error
+    called = last.name.startswith("__") or isinstance(error, AttributeError)
+    if isinstance(error, AssertionError) or (is_internal_file(last.filename) and not called):
+        raise OursError(f"{type(error).__name__} from {last}: {error}") from error
+    if "Tracer" in str(error) or _INTERNAL_NAME.search(str(error)):
+        raise OursError(f"{type(error).__name__} with names of ours: {error}") from error
     return type(error).__name__
 
 
