@@ -33,7 +33,7 @@ from peffects.staging.packing import as_packed, declare
 from peffects.staging.readers import Reader, reader
 from peffects.staging.scalars import is_symbolic, lift
 from peffects.staging.symbols import StagedSymbols
-from peffects.staging.trace import Trace
+from peffects.staging.trace import Trace, staging
 from peffects.staging.trees import TreeDef, flatten, is_tree, map_leaves, parts_of, unflatten
 from peffects.staging.types import ArgumentType, as_array, type_of
 from peffects.staging.values import Missing, leaf_type, settle
