@@ -7,7 +7,7 @@ CODE := peffects tests examples benchmarks
 # A process for each core; the tests of a file stay together, since they share what they compile.
 WORKERS := --numprocesses auto --dist loadfile
 
-.PHONY: help demo test check format lint types imports coverage bench clean
+.PHONY: help demo test check format lint types imports coverage fuzz bench clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -35,6 +35,12 @@ imports: $(VENV)/.installed-dev
 
 coverage: $(VENV)/.installed-dev  ## the tests again, measured; fails below the gate of setup.cfg
 	$(BIN)/python -m pytest -q $(WORKERS) --cov --cov-report=term-missing:skip-covered
+
+# MINUTES=30, START=1 for the same seeds again, SEED=kind:number for one program again.
+MINUTES ?= 5
+fuzz: $(VENV)/.installed-test  ## random programs on all ways, until MINUTES are over
+	PYTHONPATH=.:tests $(BIN)/python -m fuzz.run --minutes $(MINUTES) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(START),--start $(START)) $(if $(KINDS),--kinds $(KINDS))
 
 # With the peers of benchmarks/setup_peers.sh where somebody has made that environment.  Some machines
 # name a BLAS kernel in these two variables; numpy then is slower than it could be.

@@ -15,7 +15,7 @@ import pytest
 from everywhere import run_everywhere
 from kernel_checks import refused
 from test_kernel_effects import check_staged
-from test_kernel_effects_random import check_equal
+from fuzz.sources import check_equal
 
 import peffects as pe
 from peffects import Err, Ok, effectful, handle, pfor, run

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from staged import run as evaluated
 from staged import text
-from test_kernel_effects_random import check_equal
+from fuzz.sources import check_equal
 
 import peffects as pe
 from peffects import (

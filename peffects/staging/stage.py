@@ -33,7 +33,7 @@ from peffects.staging.packing import as_packed, declare
 from peffects.staging.readers import Reader, reader
 from peffects.staging.scalars import is_symbolic, lift
 from peffects.staging.symbols import StagedSymbols
-from peffects.staging.trace import Trace
+from peffects.staging.trace import Trace, staging
 from peffects.staging.trees import TreeDef, flatten, is_tree, map_leaves, parts_of, unflatten
 from peffects.staging.types import ArgumentType, as_array, type_of
 from peffects.staging.values import Missing, leaf_type, settle
@@ -224,13 +224,16 @@ def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
             leaf.complain(leaf.src)
         if is_computation(leaf):
             raise KernelEffectError(
-                f"the kernel returns {leaf!r}.",
+                f"the kernel returns {leaf!r:.200}.",
+                at=staging().root.src,
                 fix="Perform it under its handlers: `return pe.run(handle(..., f(x)))`.",
             )
         if leaf_type(leaf) is None and not isinstance(leaf, ConstantColumn):
             if is_symbolic(leaf):
                 raise KernelTypeError(
-                    f"the kernel returns {leaf!r}.", fix="Return numbers and tables."
+                    f"the kernel returns {leaf!r:.200}.",
+                    at=staging().root.src,
+                    fix="Return numbers and tables.",
                 )
             out.append(leaf)
             continue

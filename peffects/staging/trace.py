@@ -30,6 +30,7 @@ from peffects.staging.regions import enclose, export
 from peffects.staging.sizes import Sizes
 
 __all__ = [
+    "STAGED_MARK",
     "Accumulator",
     "Arrays",
     "Cell",
@@ -190,6 +191,9 @@ class Effects(Protocol):
     def may_rebind(self, owner: object) -> bool:
         """Whether `owner` is a handler whose fields control flow carries."""
 
+
+STAGED_MARK = "_pe_staged"
+"""An attribute of classes that were made while staging; forks of handlers have such a class."""
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("peffects_trace", default=None)
 
@@ -419,8 +423,8 @@ class Trace:
         return scope is self.scope
 
     def was_made(self, value: object) -> bool:
-        """Whether the kernel itself made the Python object `value`."""
-        return id(value) in self._made_here
+        """Whether the kernel itself made the Python object `value`, or staging did for it."""
+        return id(value) in self._made_here or hasattr(type(value), STAGED_MARK)
 
 
 def current() -> Trace | None:

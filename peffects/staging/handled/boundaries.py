@@ -212,12 +212,12 @@ class EffectBranch(Branch, Boundary):
         """A side that has exited has no locals: those of the other one hold."""
         if (name, 0) in self.cells.names or not any(self.left) or all(self.left):
             return super()._plan(name, then, orelse)
-        first, second = self.left
+        first = self.left[0]
         live = orelse if first else then
         if name in live and live[name] is self.start.get(name, UNBOUND):
             return live[name]
-        unset: Frame = {name: UNSET}
-        return super()._plan(name, unset if first else then, unset if second else orelse)
+        (then if first else orelse)[name] = UNSET
+        return super()._plan(name, then, orelse)
 
 
 class _EffectLoop(Boundary):
@@ -325,16 +325,13 @@ class EffectWhile(WhileLoop, _EffectLoop):
 
     def enter(self) -> tuple[object, ...]:
         """The locals at the start of a round, for the condition and the body."""
-        values = self.split(super().enter())
-        self.carried_exit = self.machine.any_exit()
-        return values
+        return self.split(super().enter())
 
     def begin(self, condition: Callable[[], object]) -> None:
         """Stage the condition, which no exit has made false, and begin the body."""
-        flag = self.carried_exit
 
         def goes_on() -> object:
-            holds = condition()
+            flag, holds = self.machine.any_exit(), condition()
             return holds if flag is False else logical(op.AND, logical(op.NOT, flag), holds)
 
         super().begin(goes_on)

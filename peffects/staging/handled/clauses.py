@@ -13,11 +13,9 @@ from peffects.source import is_internal_file
 from peffects.staging.functions import is_rewritten, rewritten
 from peffects.staging.handled.random_keys import KEY_CALLS, STAGED_GENERATORS
 from peffects.staging.hooks import Hooks, resolve
+from peffects.staging.trace import STAGED_MARK
 
 __all__ = ["is_staged", "staged_callee", "staged_class", "staged_function"]
-
-
-_MARK = "_pe_staged"
 
 
 class _OwnHooks(Hooks):
@@ -43,7 +41,7 @@ def staged_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def is_staged(kind: type) -> bool:
     """Whether `kind` was made here: its instances belong to a program that is being staged."""
-    return _MARK in vars(kind)
+    return STAGED_MARK in vars(kind)
 
 
 def staged_callee(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +58,7 @@ def staged_class(kind: type[Handler[Any, Any]]) -> type[Handler[Any, Any]]:
     """A subclass of `kind` with rewritten clauses and otherwise the same."""
     if is_staged(kind):
         return kind
-    staged: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__, _MARK: True})
+    staged: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__, STAGED_MARK: True})
     staged.__qualname__ = kind.__qualname__
     staged._clauses = {
         name: clause._replace(function=staged_function(clause.function))

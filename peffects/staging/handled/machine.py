@@ -16,6 +16,7 @@ from peffects.effects import (
     LOOP,
     PERFORM,
     RESUME,
+    SCOPE,
     Call,
     Computation,
     Operation,
@@ -37,7 +38,8 @@ from peffects.machine import RAISED, RETURNED, Machine
 from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
-from peffects.source import is_internal_file
+from peffects.scopes import RestoreStates, Scope
+from peffects.source import UNKNOWN, is_internal_file
 from peffects.staging.branches import Frame, Names
 from peffects.staging.captures import Guard, StepKind, token_of
 from peffects.staging.handled.boundaries import (
@@ -51,7 +53,7 @@ from peffects.staging.handled.boundaries import (
     SideEnded,
 )
 from peffects.staging.handled.cells import FIXED_FIELDS, Cells, Exit
-from peffects.staging.handled.clauses import is_staged, staged_class, staged_function
+from peffects.staging.handled.clauses import staged_class, staged_function
 from peffects.staging.handled.parallel import (
     ConditionalExit,
     StagedFor,
@@ -129,7 +131,7 @@ class StagingMachine(Machine):
     # --- state and exits -------------------------------------------------------------------------
 
     def _markers(self) -> Iterator[HandlerMarker]:
-        """The handlers installed now, outermost first; that of a running clause is one of them."""
+        """The handlers installed now, outermost first; those of running clauses are among them."""
         found: list[HandlerMarker] = []
         mark, frames = self.mark, self.frames
         while True:
@@ -138,6 +140,8 @@ class StagingMachine(Machine):
                     segment = frames.k._segment
                     if isinstance(segment, Segment):
                         found.append(segment.owner)
+                    else:  # its clause has resumed, and goes on with a handler of its own
+                        found.append(HandlerMarker(frames.k._handler, UNKNOWN))
                     frames = frames.below
                 else:
                     frames = frames[1] if isinstance(frames, tuple) else frames.below
@@ -273,7 +277,7 @@ class StagingMachine(Machine):
         kind: Any = type(handler)
         fork: Handler[Any, Any] = object.__new__(staged_class(kind))
         inputs = inputs_of(self.trace)
-        ours = is_staged(kind) or self.trace.was_made(handler)
+        ours = self.trace.was_made(handler)
         for name, value in vars(handler).items():
             path = inputs.path_of(handler).then(StepKind.ATTRIBUTE, name)
             if is_key(handler, name):
@@ -296,6 +300,15 @@ class StagingMachine(Machine):
     def _place(self, segment: Segment, handler: Handler[Any, Any]) -> None:
         self.trace.note_made(handler)
         super()._place(segment, handler)
+
+    def _scoped(self, item: Scope) -> None:
+        """Put kept states into the handlers that stand there: their fields are cells."""
+        if isinstance(item, RestoreStates):
+            for marker, state in zip(item.between(self.mark), item.states, strict=True):
+                vars(marker.handler).update(vars(state))
+            self._answer(item, None)
+        else:
+            super()._scoped(item)
 
     def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a clause; the line of what it does is `place`, unless it is a user's (`here`)."""
@@ -445,4 +458,5 @@ StagingMachine.steps = Machine.steps | {
     PERFORM: StagingMachine._perform,
     LOOP: StagingMachine._loop,
     RESUME: StagingMachine._resume,
+    SCOPE: StagingMachine._scoped,
 }

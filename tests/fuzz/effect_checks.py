@@ -1,0 +1,96 @@
+"""What a random effectful program has to keep: all ways of running it give what `Serial` gives."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from fuzz.effect_programs import EffectProgram
+from fuzz.sources import check_equal, check_polite, load
+
+import peffects as pe
+from peffects import Fin, PeffectsError, run
+from peffects.ir.check import check_program
+from peffects.ir.evaluate import evaluate
+from peffects.parallel import Executor, Processes, Serial, Shuffled, Threads
+from peffects.staging.stage import Staged, stage
+
+__all__ = ["check_executors", "check_staged"]
+
+ARGUMENTS = [(0.3, 3), (-0.8, 2), (1.4, 0), (0.05, 4)]
+X = np.array([0.1, -0.4, 0.9])
+
+
+def outcome(program: Any, source: str, args: tuple[Any, ...], executor: Executor) -> Any:
+    """What the machine gives: a value, or the code of an error that is polite."""
+    try:
+        return run(program(*args), executor=executor)
+    except Exception as error:
+        return f"raises {check_polite(error, source)}"
+
+
+def check_staged(drawn: EffectProgram, native: bool = False) -> str:
+    """Staged, the program gives what the machine gives; or a refusal, whose code is the result."""
+    space = load(drawn.text)
+    program, function = space["program"], space["kernel"]
+    meant = {
+        args: outcome(program, drawn.text, (*args, X), Serial())
+        for s, n in ARGUMENTS
+        for args in ((s, n), (s + 1e-3, n))
+    }
+
+    try:
+        made = stage(function, (*ARGUMENTS[0], X))
+    except Exception as error:
+        code = check_polite(error, drawn.text)
+        refused = isinstance(error, PeffectsError)
+        assert refused or f"raises {code}" in meant.values(), "only the kernel raises"
+        return code
+    check_program(made.program, "staging")
+    kernel = pe.kernel(function)
+    for s, n in ARGUMENTS:
+        ways = [lambda *args: evaluated(made, args), kernel] if native else [
+            lambda *args: evaluated(made, args)
+        ]  # fmt: skip
+        for way in ways:
+            try:
+                check_equal(way(s, n, X), meant[s, n])
+            except AssertionError:  # a comparison of numbers that differ by rounding, or a fault
+                check_equal(way(s + 1e-3, n, X), meant[s + 1e-3, n])
+    return "staged"
+
+
+def evaluated(made: Staged, args: tuple[Any, ...]) -> Any:
+    """What a staged program means."""
+    values = made.arguments(args, {})
+    assert values is not None, "a program fits the call that it was staged for"
+    return made.results(evaluate(made.program, values))
+
+
+@contextlib.contextmanager
+def executors(seed: int) -> Iterator[list[Executor]]:
+    """Executors that differ from `Serial`."""
+    with Processes(2, chunk=1) as processes:
+        yield [Threads(2, chunk=1), Shuffled(seed), processes]
+
+
+def check_executors(drawn: EffectProgram, others: list[Executor]) -> str:
+    """The machine gives the same on all executors, also for a parallel loop of the program."""
+    program = load(drawn.text)["program"]
+
+    def looped(s: Any, n: Any, x: Any) -> Any:
+        return pe.pfor(Fin(n), lambda i: program(s + 0.5 * float(i), n, x))
+
+    for s, n in ARGUMENTS:
+        for computation in (program, looped):
+            meant = outcome(computation, drawn.text, (s, n, X), Serial())
+            for executor in others:
+                found = outcome(computation, drawn.text, (s, n, X), executor)
+                check_equal(_plain(found), _plain(meant), 0.0)
+    return "same"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, pe.Table) else value

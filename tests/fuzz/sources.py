@@ -1,0 +1,74 @@
+"""Programs as text: loading them, and what counts as a mistake of ours when one is run."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+from typing import Any
+
+import numpy as np
+
+from peffects import Err, Ok, PeffectsError
+from peffects.source import is_internal_file
+
+__all__ = ["OursError", "check_equal", "check_polite", "load"]
+
+
+_HERE = os.path.dirname(__file__)
+_INTERNAL_NAME = re.compile(r"(?<![\w.])_[a-z]\w*\(\)")
+"""A function of ours, as in "_len() takes 1 positional argument"."""
+
+
+class OursError(AssertionError):
+    """An error that no user should see."""
+
+
+def load(source: str) -> dict[str, Any]:
+    """The names that `source` defines; its lines can be found."""
+    file = f"<random program {hash(source):x}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(source, file, "exec", dont_inherit=True), space)
+    return space
+
+
+def check_polite(error: BaseException, source: str) -> str:
+    """The code of an error that is told well: it has one, and a line of `source` or of its caller.
+
+    Python's own errors are polite where user's code raises them, in words that users know.
+    """
+    if isinstance(error, PeffectsError):
+        place = error.at.snippet()
+        if error.code.startswith("PE9"):
+            raise OursError(f"internal error: {error}") from error
+        if not place or (place.strip() not in source and not error.at.file.startswith(_HERE)):
+            raise OursError(f"no line of the program: {error}") from error
+        return error.code
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    called = last.name.startswith("__") or isinstance(error, AttributeError)
+    if isinstance(error, AssertionError) or (is_internal_file(last.filename) and not called):
+        raise OursError(f"{type(error).__name__} from {last}: {error}") from error
+    if "Tracer" in str(error) or _INTERNAL_NAME.search(str(error)):
+        raise OursError(f"{type(error).__name__} with names of ours: {error}") from error
+    return type(error).__name__
+
+
+def check_equal(found: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    """The same structure, and numbers that are equal up to rounding."""
+    match expected:
+        case Ok(value):
+            assert isinstance(found, Ok), f"{found} is not {expected}"
+            check_equal(found.value, value, tolerance)
+        case Err(error):
+            assert isinstance(found, Err), f"{found} is not {expected}"
+            check_equal(found.error, error, tolerance)
+        case tuple() | list():
+            assert len(found) == len(expected), f"{found} is not {expected}"
+            for left, right in zip(found, expected, strict=True):
+                check_equal(left, right, tolerance)
+        case str() | None:
+            assert found == expected
+        case _:
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
