@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from peffects.answers import PLAIN, Keep, Options, Raised
 from peffects.effects import NONE, Call, Computation, describe_start, start
@@ -43,8 +43,16 @@ from peffects.source import SrcInfo
 
 __all__ = ["Stack"]
 
-_UNHELD: Final = 3
-"""References to a resumption at the end of its clause when only the machine has it."""
+
+def _references_at_clause_end() -> int:
+    end = ClauseEnd(cast("Resumption[Any, Any]", object()), None)
+    k = end.k
+    return sys.getrefcount(k)
+
+
+_UNHELD: Final = _references_at_clause_end()
+"""References to a resumption at the end of its clause when only the machine has it, as counted
+where `_end_clause` counts: how many a local variable makes is the interpreter's affair."""
 
 
 def _same_kind(a: Handler[Any, Any], b: Handler[Any, Any]) -> bool:
