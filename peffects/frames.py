@@ -10,7 +10,7 @@ holds above it.  Capturing a resumption therefore costs the same at any depth.  
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from peffects.effects import Effect
 from peffects.places import Site, suspended_place
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from peffects.clauses import Clause
     from peffects.handling import Handler
     from peffects.resumption import Resumption
+    from peffects.state_changes import Watch
 
 __all__: list[str] = []
 
@@ -124,16 +125,18 @@ class HandlerMarker(Marker):
     """An installed handler.
 
     `spares` is where the marker goes when it has ended, for the next world of its segment; it is
-    forgotten when something that may outlive the world refers to the marker.
+    forgotten when something that may outlive the world refers to the marker.  `watch` says what has
+    to hold of the handler at its end.
     """
 
-    __slots__ = ("clauses", "handler", "site", "spares")
+    __slots__ = ("clauses", "handler", "site", "spares", "watch")
 
     def __init__(self, handler: Handler[Any, Any], site: Site | SrcInfo) -> None:
         self.handler = handler
         self.clauses: dict[str, Clause] = handler._clauses
         self.site = site
         self.spares: Spares | None = None
+        self.watch: Watch | None = None
 
     def relink(self, below: Marker) -> None:
         self.evidence = evidence = below.evidence.copy()
@@ -158,7 +161,9 @@ class HandlerMarker(Marker):
         self.ended()
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
-        return HandlerMarker(self.handler._fork(), self.site)
+        made = HandlerMarker(self.handler._fork(), self.site)
+        made.watch = self.watch
+        return made
 
 
 Spare: TypeAlias = tuple[HandlerMarker, Evidence, Answers, Evidence]
@@ -243,22 +248,60 @@ class MaskMarker(Marker):
         return MaskMarker(self.effect)
 
 
-class Unwind(GeneratorExit):
+class Unwind(BaseException):
     """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run."""
 
 
 class UnwindMarker(Marker):
-    """Below a dropped segment that unwinds; holds what goes on when that is done."""
+    """Below a dropped segment that unwinds; holds what goes on when that is done.
 
-    __slots__ = ("error", "unwind", "value")
+    Another exit out of a `finally` or `with` of the segment may replace the one that unwinds it, as
+    in Python: it is `replaced` then, and what the segment gives goes on.
+    """
 
-    def __init__(self, unwind: Unwind, value: Any, error: BaseException | None) -> None:
+    __slots__ = ("error", "may_be_replaced", "replaced", "unwind", "value")
+
+    def __init__(
+        self,
+        unwind: Unwind,
+        value: Any,
+        error: BaseException | None,
+        may_be_replaced: bool = True,
+    ) -> None:
         self.unwind = unwind
         self.value = value
         self.error = error
+        self.may_be_replaced = may_be_replaced
+        self.replaced = False
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
-        return UnwindMarker(self.unwind, self.value, self.error)
+        made = UnwindMarker(self.unwind, self.value, self.error, self.may_be_replaced)
+        made.replaced = self.replaced
+        return made
+
+
+_CONTEXTS: Final = 100
+"""So far back contexts are followed; they may run in circles."""
+
+
+def replace_unwindings(error: BaseException, mark: Marker | None) -> None:
+    """`error` leaves a frame: unwindings in progress there, its context says which, are replaced.
+
+    Python notes in `__context__` what a `finally`, `except` or `with` was handling when an
+    exception left it.
+    """
+    unwindings: list[BaseException] = []
+    seen = error.__context__
+    for _ in range(_CONTEXTS):
+        if seen is None:
+            break
+        if isinstance(seen, Unwind) and seen is not error:
+            unwindings.append(seen)
+        seen = seen.__context__
+    while unwindings and mark is not None:
+        if isinstance(mark, UnwindMarker) and mark.unwind in unwindings and mark.may_be_replaced:
+            mark.replaced = True
+        mark = mark.below
 
 
 def innermost_handler(mark: Marker) -> HandlerMarker | None:
@@ -328,6 +371,7 @@ class Segment:
         marker = self.spares.take(below)
         if marker is None:
             marker = HandlerMarker(handler, self.owner.site)
+            marker.watch = self.owner.watch
             marker.placed(frames, below)
         else:
             marker.handler = handler

@@ -30,6 +30,7 @@ from peffects.frames import (
     Segment,
     Unwind,
     UnwindMarker,
+    replace_unwindings,
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
@@ -154,15 +155,19 @@ class Stack:
                 value = self._answer_under(mark, value)
                 if self.gen is not None:  # the return clause performs
                     return
-            elif isinstance(mark, UnwindMarker):
+            elif isinstance(mark, UnwindMarker) and not mark.replaced:
                 if mark.error is not None:
                     raise mark.error
                 value = mark.value
 
     def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
         """End the handler of `mark`: its answer for `value`, or its return clause begins."""
-        handler, ret = mark.handler, mark.handler._ret
+        handler, ret, watch = mark.handler, mark.handler._ret, mark.watch
         mark.ended()
+        if watch is not None:
+            lost = watch.lost(handler.__dict__)
+            if lost is not None:
+                raise lost
         if ret is None:
             return value
         if handler._ret_is_generator:
@@ -173,6 +178,8 @@ class Stack:
 
     def _deliver(self, error: BaseException) -> None:
         """Raise `error` in the running generator, or in what lies below it."""
+        if self.gen is None and error.__context__ is not None:
+            replace_unwindings(error, self.mark)
         while self.gen is None:
             if isinstance(error, Unwind) and self._pass_over_dead_frame():
                 continue
@@ -192,6 +199,7 @@ class Stack:
                 if self._caught_under(mark, error):
                     return
             elif isinstance(mark, UnwindMarker) and error is mark.unwind:
+                error.__traceback__ = None  # it has frames, and they have it: a cycle
                 if mark.error is None:
                     self._return(mark.value)
                     return
@@ -254,6 +262,7 @@ class Stack:
         else:
             marker.handler, marker.frames = handler, self.frames
         marker.spares = item.spares
+        marker.watch = item.watch
         return marker
 
     def _capture(
@@ -295,6 +304,8 @@ class Stack:
             self._deliver(error)
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
+            if error is None and k._segment is not None and k._segment.owner.watch is not None:
+                error = k._segment.owner.watch.lost(k._handler.__dict__)
             if self.options.debug and error is None and not k._final:
                 self._warn_unresumed(k)
             self._drop(k, value, error)
@@ -320,6 +331,8 @@ class Stack:
             value = final(handler, op)
             if isinstance(value, Computation):
                 failure = never_performed(value, type(handler).__name__, op)
+            elif owner.watch is not None:
+                failure = owner.watch.lost(handler.__dict__)
         except BaseException as error:
             strip_internal(error, None)
             failure = error
@@ -341,12 +354,19 @@ class Stack:
             self.log = ((self.log, op), Raised(unwind))
         self.error = unwind
 
-    def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
+    def _drop(
+        self,
+        k: Resumption[Any, Any],
+        value: Any,
+        error: BaseException | None,
+        may_be_replaced: bool = True,
+    ) -> None:
         """Unwind what `k` holds, then go on with `value` or `error` below."""
         segment = k._take(self._here, self)
         k._mark_dropped()
         unwind = Unwind()
-        self.mark = UnwindMarker(unwind, value, error).placed(self.frames, self.mark)
+        marker = UnwindMarker(unwind, value, error, may_be_replaced)
+        self.mark = marker.placed(self.frames, self.mark)
         self.frames = None
         self._place(segment, k._handler)
         self._deliver(unwind)
