@@ -284,24 +284,51 @@ _CONTEXTS: Final = 100
 """So far back contexts are followed; they may run in circles."""
 
 
-def replace_unwindings(error: BaseException, mark: Marker | None) -> None:
-    """`error` leaves a frame: unwindings in progress there, its context says which, are replaced.
+def unwindings_around(error: BaseException) -> set[BaseException]:
+    """The unwindings in progress in the frame that `error` has left.
 
     Python notes in `__context__` what a `finally`, `except` or `with` was handling when an
     exception left it.
     """
-    unwindings: list[BaseException] = []
+    found: set[BaseException] = set()
     seen = error.__context__
     for _ in range(_CONTEXTS):
         if seen is None:
             break
         if isinstance(seen, Unwind) and seen is not error:
-            unwindings.append(seen)
+            found.add(seen)
         seen = seen.__context__
-    while unwindings and mark is not None:
-        if isinstance(mark, UnwindMarker) and mark.unwind in unwindings and mark.may_be_replaced:
-            mark.replaced = True
-        mark = mark.below
+    return found
+
+
+def unwindings_in(log: Log | None) -> set[BaseException]:
+    """The unwindings that were thrown into a frame with this log."""
+    found: set[BaseException] = set()
+    while log is not None:
+        log, entry = log
+        error = getattr(entry, "error", None)
+        if isinstance(error, Unwind):
+            found.add(error)
+    return found
+
+
+def replace_unwindings(unwindings: set[BaseException], mark: Marker) -> None:
+    """A frame above `mark`, in which these unwindings were in progress, is left otherwise."""
+    at: Marker | None = mark if unwindings else None
+    while at is not None:
+        if isinstance(at, UnwindMarker) and at.unwind in unwindings and at.may_be_replaced:
+            at.replaced = True
+        at = at.below
+
+
+def is_unwound(mark: Marker) -> bool:
+    """Whether an unwinding is in progress down to somewhere below `mark`."""
+    at: Marker | None = mark
+    while at is not None:
+        if isinstance(at, UnwindMarker) and not at.replaced:
+            return True
+        at = at.below
+    return False
 
 
 def innermost_handler(mark: Marker) -> HandlerMarker | None:

@@ -359,14 +359,17 @@ def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], .
 def check_state(cls: type[Handler[Any, Any]]) -> None:
     """Find out what loops lose of the state of forks, and refuse clauses that change that."""
     ret = None if cls._ret is None else bare(cls.ret)
+    cls._losing = None
     if issubclass(cls, BasicHandler):
         check_basic(cls, cls._clauses, ret)
         cls._losing = Losing("is a BasicHandler", frozenset())
     elif issubclass(cls, CollectHandler) and ret is None:
         check_collected(cls, cls._clauses.values())
         cls._losing = Losing("is a CollectHandler without `ret`", frozenset())
-    elif issubclass(cls, CollectHandler) and (kept := fields_read(ret)) is not None:
-        cls._losing = Losing("is a CollectHandler whose `ret` leaves that out", kept)
+    elif issubclass(cls, CollectHandler) and ret is not None:
+        kept = fields_read(ret)
+        if kept is not None:
+            cls._losing = Losing("is a CollectHandler whose `ret` leaves that out", kept)
     elif issubclass(cls, ParHandler) and not issubclass(cls, SplitHandler) and ret is None:
         cls._losing = Losing("is a ParHandler without `ret`", frozenset())
 

@@ -161,8 +161,10 @@ def _at_call(value: Any, known: dict[int, Any]) -> Any:
         arguments = [_at_call(argument, known) for argument in value.args]
         keywords = {name: _at_call(argument, known) for name, argument in value.keywords.items()}
         return functools.partial(_at_call(value.func, known), *arguments, **keywords)
-    if not isinstance(value, FunctionType) or not (value.__closure__ or value.__defaults__):
+    if not isinstance(value, FunctionType):
         return value
+    if not (value.__closure__ or value.__defaults__ or value.__kwdefaults__):
+        return value  # it refers to nothing of the clause
     cells = tuple(CellType() for _ in value.__closure__ or ())
     new = FunctionType(value.__code__, value.__globals__, value.__name__, None, cells)
     known[id(value)] = new  # before its cells: functions may refer to each other

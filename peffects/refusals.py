@@ -61,8 +61,8 @@ def unhandled(
     if forgotten is not None:
         return UnhandledEffectError(
             f"`{name}` is performed in a `finally` or `with` at the end of the `run` (or of the"
-            f" iteration): nobody resumed {forgotten._what}, so its frames are unwound there, and the"
-            f" handler of `{effect.__name__}` around them has ended.",
+            f" iteration): nobody resumed {forgotten._what}, so its frames are unwound there, and"
+            f" the handler of `{effect.__name__}` around them has ended.",
             at=place,
             fix="Resume it, or unwind it while the handlers are there: `yield from k.drop()`; or"
             " perform nothing in that `finally`.",

@@ -30,7 +30,10 @@ from peffects.frames import (
     Segment,
     Unwind,
     UnwindMarker,
+    is_unwound,
     replace_unwindings,
+    unwindings_around,
+    unwindings_in,
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
@@ -74,6 +77,8 @@ class Stack:
     options: Options = PLAIN
     keep: Keep | None = None
     live: dict[Resumption[Any, Any], None] | None = None
+    unwound = False
+    """Whether frames were ever unwound; most programs never do that."""
     done = False
     finished = False
     failure: BaseException | None = None
@@ -178,10 +183,10 @@ class Stack:
 
     def _deliver(self, error: BaseException) -> None:
         """Raise `error` in the running generator, or in what lies below it."""
-        if self.gen is None and error.__context__ is not None:
-            replace_unwindings(error, self.mark)
+        if self.unwound and self.gen is None and error.__context__ is not None:
+            replace_unwindings(unwindings_around(error), self.mark)
         while self.gen is None:
-            if isinstance(error, Unwind) and self._pass_over_dead_frame():
+            if isinstance(error, Unwind) and self._pass_over_dead_frame(error):
                 continue
             if self._top_frame(Raised(error)):
                 break
@@ -215,11 +220,15 @@ class Stack:
         self._return(handler._raised(error))
         return True
 
-    def _pass_over_dead_frame(self) -> bool:
+    def _pass_over_dead_frame(self, unwind: Unwind) -> bool:
         """In an unwinding: a frame that this world never rebuilt holds nothing to unwind."""
         frame = self.frames
         if isinstance(frame, LoggedFrame) and not frame.live:
             self.frames = frame.below
+            if is_unwound(self.mark):
+                others = unwindings_in(frame.log)
+                others.discard(unwind)
+                replace_unwindings(others, self.mark)
             return True
         return False
 
@@ -338,7 +347,8 @@ class Stack:
             failure = error
         below = owner.below
         assert below is not None, "invariant: a handler marker is never the bottom"
-        if nothing_to_unwind(self.gen, self.frames, self.mark, owner):
+        unwound = self.unwound and is_unwound(below)
+        if not unwound and nothing_to_unwind(self.gen, self.frames, self.mark, owner):
             self.gen = self.log = None
             self.frames, self.mark = owner.frames, below
             owner.ended()
@@ -348,6 +358,7 @@ class Stack:
                 self._deliver(failure)
             return
         unwind = Unwind()
+        self.unwound = True
         owner.below = UnwindMarker(unwind, value, failure).placed(owner.frames, below)
         owner.frames = None
         if self.log is not None:
@@ -365,6 +376,7 @@ class Stack:
         segment = k._take(self._here, self)
         k._mark_dropped()
         unwind = Unwind()
+        self.unwound = True
         marker = UnwindMarker(unwind, value, error, may_be_replaced)
         self.mark = marker.placed(self.frames, self.mark)
         self.frames = None

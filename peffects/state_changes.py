@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peffects.errors import TraverseError
-from peffects.function_trees import find_source
+from peffects.function_trees import FunctionNode, find_source
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
 
@@ -77,7 +77,22 @@ def fields_read(function: Callable[..., Any]) -> frozenset[str] | None:
 
 
 def _is_name(node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, ast.NamedExpr):
+        return _is_name(node.value, names)
     return isinstance(node, ast.Name) and node.id in names
+
+
+def _walk(function: FunctionNode, names: set[str]) -> Iterator[ast.AST]:
+    """What stands in a function, but for functions in it whose parameters hide one of `names`."""
+    pending: list[ast.AST] = [function]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, FunctionNode) and node is not function:
+            arguments = [n.arg for n in ast.walk(node.args) if isinstance(n, ast.arg)]
+            if names.intersection(arguments):
+                continue
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
 
 
 class _Reader:
@@ -96,7 +111,7 @@ class _Reader:
         if source is None or position >= function.__code__.co_argcount:
             return None
         names = _aliases(source.node, function.__code__.co_varnames[position])
-        for node in ast.walk(source.node):
+        for node in _walk(source.node, names):
             found = _stored(node, names)
             if found is None and isinstance(node, ast.Call):
                 found = self._through_call(node, names, function)
