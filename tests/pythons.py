@@ -1,8 +1,8 @@
-"""Runs the tests under each Python version from 3.11 on that this machine has: `make test-pythons`.
+"""Runs the tests under each Python version from 3.11 on that is here: `make test-pythons`.
 
-Interpreters are found on PATH, as `python3.12` and its kin, and among the versions that pyenv keeps.
-Each gets an environment of its own.  What was not found is listed as not tested; fewer than two
-versions fail, since one of them is what `make test` does.
+Interpreters are found on PATH, as `python3.12` and its kin, and among the versions of pyenv.  Each
+gets an environment of its own.  What was not found is listed as not tested; fewer than two versions
+fail, since one of them is what `make test` runs with.
 """
 
 from __future__ import annotations
@@ -86,13 +86,9 @@ def passes(version: str, python: str, folder: Path, arguments: Iterable[str]) ->
 
 def summary(found: Mapping[str, str], passed: Mapping[str, bool]) -> list[str]:
     """A line for each version."""
-    lines = []
-    for version in VERSIONS:
-        if version not in found:
-            lines.append(f"Python {version}: not tested (not found)")
-        else:
-            lines.append(f"Python {version}: {'passed' if passed[version] else 'FAILED'}")
-    return lines
+    outcome = {version: "not tested" for version in found}
+    outcome |= {version: "passed" if passed[version] else "FAILED" for version in passed}
+    return [f"Python {v}: {outcome.get(v, 'not tested (not found)')}" for v in VERSIONS]
 
 
 def main(folder: str, *arguments: str) -> int:
@@ -101,7 +97,7 @@ def main(folder: str, *arguments: str) -> int:
     for version, python in found.items():
         print(f"Python {version}: {python}", flush=True)
     if len(found) < AT_LEAST:
-        print(*summary(found, dict.fromkeys(found, False)), sep="\n")
+        print(*summary(found, {}), sep="\n")
         print(f"found fewer than {AT_LEAST} versions: install another, with pyenv or on PATH")
         return 1
     passed = {}

@@ -160,8 +160,11 @@ class Model:
         return self.choices[-1]
 
     def loop(self, bodies: Any) -> Any:
-        """All iterations run; of their ends the one furthest out counts, the first of those."""
-        values, exits = [], []
+        """All iterations run; of their ends the one furthest out counts, the first of those.
+
+        An exception goes first, and takes along what the iterations told.
+        """
+        values, exits, told = [], [], len(self.told)
         failed: ValueError | None = None
         for body in bodies:
             scope = list(self.scope)
@@ -173,6 +176,7 @@ class Model:
                 failed = failed or error
             self.scope = scope
         if failed is not None:
+            del self.told[told:]
             raise failed
         if exits:
             raise min(exits, key=lambda exit_: exit_.target)

@@ -231,7 +231,7 @@ def test_inherited_clauses_are_clauses() -> None:
     class late(quiet): ...
 
     late._clauses["add"] = late._clauses["add"]._replace(function=adds.add)
-    with pytest.raises(TraverseError, match="`n` .not there before, 1 after it"):
+    with pytest.raises(TraverseError, match=r"`n` \(not there before, 1 after it"):
         run(handle(late(), adds_in_a_loop()))
 
 
@@ -346,7 +346,7 @@ def test_a_list_of_the_handler_is_its_own_here_and_a_copy_in_a_worker(
     seen = make()
     run(handle(notes(seen), pfor(Fin(3), adds_one)), executor=Threads(2))
     assert len(seen) == (3 if make is list else 1)
-    with pytest.raises(TraverseError, match="`seen` .a copy here, now .1"):
+    with pytest.raises(TraverseError, match=r"`seen` \(a copy here, now .1"):
         run(handle(notes(make()), pfor(Fin(3), adds_one)), executor=processes)
 
 
