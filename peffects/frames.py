@@ -10,6 +10,7 @@ holds above it.  Capturing a resumption therefore costs the same at any depth.  
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from peffects.effects import Effect
@@ -249,14 +250,19 @@ class MaskMarker(Marker):
 
 
 class Unwind(BaseException):
-    """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run."""
+    """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run.
+
+    `thrown_into` is where the last of those frames was suspended.
+    """
+
+    thrown_into: tuple[tuple[CodeType, int], ...] = ()
 
 
 class UnwindMarker(Marker):
     """Below a dropped segment that unwinds; holds what goes on when that is done.
 
-    Another exit out of a `finally` or `with` of the segment may replace the one that unwinds it, as
-    in Python: it is `replaced` then, and what the segment gives goes on.
+    Another exit or exception out of a `finally` or `with` of the segment may replace the one that
+    unwinds it, as in Python: it is `replaced` then, and what the segment gives goes on.
     """
 
     __slots__ = ("error", "may_be_replaced", "replaced", "unwind", "value")

@@ -65,16 +65,18 @@ class ClauseStart:
     ) -> None:
         self.function = function
         self.handler = handler._fork()
-        self.arguments = arguments
+        # Not `k` itself: the clause's end asks whether anybody holds that.
+        self.arguments = _twins(arguments, self.handler)
 
     def restart(self, _: Marker) -> Gen:
         """Start the clause for another world."""
         handler = self.handler._fork()
-        arguments = [
-            a._twin(handler) if isinstance(a, Resumption | Loop) else a for a in self.arguments
-        ]
-        gen: Gen = self.function(handler, *arguments)
+        gen: Gen = self.function(handler, *_twins(self.arguments, handler))
         return gen
+
+
+def _twins(arguments: tuple[Any, ...], handler: Handler[Any, Any]) -> tuple[Any, ...]:
+    return tuple(a._twin(handler) if isinstance(a, Resumption | Loop) else a for a in arguments)
 
 
 class Script:

@@ -38,7 +38,7 @@ from peffects.frames import (
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.masking import Masked
-from peffects.pending import nothing_to_unwind
+from peffects.pending import may_swallow, nothing_to_unwind, places_in
 from peffects.places import strip_internal, suspended_place
 from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
@@ -160,10 +160,20 @@ class Stack:
                 value = self._answer_under(mark, value)
                 if self.gen is not None:  # the return clause performs
                     return
-            elif isinstance(mark, UnwindMarker) and not mark.replaced:
+            elif isinstance(mark, UnwindMarker) and self._goes_on_unwinding(mark):
                 if mark.error is not None:
                     raise mark.error
                 value = mark.value
+
+    def _goes_on_unwinding(self, mark: UnwindMarker) -> bool:
+        """Whether what a segment that unwinds gives is of no account.
+
+        It is if a frame has swallowed the unwinding.  It counts if another exit replaced that, or
+        an exception that the same frame caught: no `except` there could swallow it.
+        """
+        if mark.replaced or not mark.may_be_replaced:
+            return not mark.replaced
+        return may_swallow(mark.unwind.thrown_into)
 
     def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
         """End the handler of `mark`: its answer for `value`, or its return clause begins."""
@@ -210,6 +220,8 @@ class Stack:
                     return
                 error = mark.error
         self.error = error
+        if isinstance(error, Unwind):
+            error.thrown_into = places_in(self.gen)
 
     def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
         """End the handler of `mark`; true if it takes `error` in, and answers."""
@@ -363,6 +375,7 @@ class Stack:
         owner.frames = None
         if self.log is not None:
             self.log = ((self.log, op), Raised(unwind))
+        unwind.thrown_into = places_in(self.gen)
         self.error = unwind
 
     def _drop(

@@ -298,6 +298,7 @@ def amount(program: Any) -> int:
 @settings(max_examples=150)
 @given(programs(("amb",)).filter(lambda program: amount(program) <= 5))
 @example(("try", ("throw", "a", "x"), ("if", ("amb",), ("throw", "a", "y"))))
+@example(("try", ("par", [("throw", "a", "x")]), ("amb",)))
 def test_exits_in_worlds_are_those_of_python(program: Any) -> None:
     expected, script = [], []
     while True:
