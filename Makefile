@@ -7,17 +7,20 @@ CODE := peffects tests examples benchmarks
 # A process for each core; the tests of a file stay together, since they share what they compile.
 WORKERS := --numprocesses auto --dist loadfile
 
-.PHONY: help demo test check format lint types imports coverage fuzz bench clean
+.PHONY: help demo test test-pythons check format lint types imports coverage fuzz bench clean
 .NOTPARALLEL:
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(VENV)/.installed-plot  ## fit a mixture of Gaussians to handwritten digits
 	$(BIN)/python examples/digits_mixture.py
 
 test: $(VENV)/.installed-test  ## all tests, doctests, examples and README snippets
 	$(BIN)/python -m pytest -q $(WORKERS)
+
+test-pythons: $(VENV)/.installed-test  ## all tests under each Python from 3.11 on that there is
+	$(BIN)/python tests/pythons.py $(VENV)/pythons $(WORKERS)
 
 check: format lint types imports test  ## what CI runs
 

@@ -7,7 +7,7 @@ Layer 1, between `clauses.py` and `handling.py`.
 
 from __future__ import annotations
 
-import dis
+import ast
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -15,9 +15,11 @@ from collections.abc import Set as AbstractSet
 from types import CodeType, FrameType, FunctionType
 from typing import Final
 
-from peffects.clauses import Clause, bare, positional_parameters, rebinds_self
+from peffects.clauses import Clause, bare, positional_parameters
 from peffects.errors import HandlerDefinitionError
+from peffects.function_trees import Source, find_source
 from peffects.source import caller, is_internal_file, of_code
+from peffects.state_changes import rebound_field
 
 __all__: list[str] = []
 
@@ -65,7 +67,7 @@ def check_given(cls: type, base: type, name: str) -> None:
 def check_collected(cls: type, clauses: Iterable[Clause]) -> None:
     """Refuse a CollectHandler whose iterations change a state that their answers do not hold."""
     for clause in clauses:
-        if rebinds_self(clause.function):
+        if rebound_field(cls, clause.function):
             name = clause.function.__name__
             raise HandlerDefinitionError(
                 f"handler `{cls.__name__}` changes its state in `{name}` and has no `ret`: what"
@@ -84,7 +86,7 @@ def check_defined_once(cls: type, names: AbstractSet[str]) -> None:
     codes = [const for const in body.co_consts if isinstance(const, CodeType)]
     twice = [name for name, n in Counter(c.co_name for c in codes).items() if n > 1]
     for name in twice:
-        if name in names and not _chooses(body):
+        if name in names and not _chooses(codes, name):
             first, second = [code for code in codes if code.co_name == name][:2]
             raise HandlerDefinitionError(
                 f"handler `{cls.__name__}` defines `{name}` twice.",
@@ -108,7 +110,12 @@ def _body_of(cls: type) -> CodeType | None:
     return None
 
 
-def _chooses(body: CodeType) -> bool:
+def _chooses(codes: Iterable[CodeType], name: str) -> bool:
     """Whether there may be a reason for two definitions: an `if` or `try`, or overloads."""
-    jumps = any(i.opcode in dis.hasjrel for i in dis.get_instructions(body))
-    return jumps or bool(body.co_exceptiontable) or "overload" in body.co_names
+    sources = [find_source(code) for code in codes if code.co_name == name]
+    return any(source is None or not source.direct or _overloads(source) for source in sources)
+
+
+def _overloads(source: Source) -> bool:
+    names = [n for d in getattr(source.node, "decorator_list", ()) for n in ast.walk(d)]
+    return any("overload" in (getattr(n, "id", ""), getattr(n, "attr", "")) for n in names)

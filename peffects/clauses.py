@@ -8,9 +8,7 @@ the name that was probably meant.  Layer 1, between `effects.py` and `handling.p
 from __future__ import annotations
 
 import difflib
-import dis
 import inspect
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from types import FunctionType
@@ -20,6 +18,7 @@ from peffects.awaiting import awaiting
 from peffects.effects import Effect, Operation, operations_of
 from peffects.errors import HandlerDefinitionError
 from peffects.source import SrcInfo, caller, of_code
+from peffects.state_changes import rebound_field
 
 __all__ = ["final", "multi"]
 
@@ -158,7 +157,7 @@ def check_basic(cls: type, clauses: dict[str, Clause], ret: Callable[..., Any] |
     wrong = [
         (name, clause.function)
         for name, clause in clauses.items()
-        if clause.kind not in (ANSWER, ANSWER_GENERATOR) or rebinds_self(clause.function)
+        if clause.kind not in (ANSWER, ANSWER_GENERATOR) or rebound_field(cls, clause.function)
     ]
     if ret is not None:
         wrong.append(("ret", ret))
@@ -170,16 +169,6 @@ def check_basic(cls: type, clauses: dict[str, Clause], ret: Callable[..., Any] |
             fix="Derive from `CollectHandler`, `SplitHandler` or `ParHandler` and say what happens"
             " around a parallel for.",
         )
-
-
-def rebinds_self(function: Callable[..., Any]) -> bool:
-    """Whether the function assigns to an attribute of its first parameter."""
-    first = function.__code__.co_varnames[0]
-    instructions = list(dis.get_instructions(function))
-    return any(
-        store.opname == "STORE_ATTR" and load.opname == "LOAD_FAST" and load.argval == first
-        for load, store in itertools.pairwise(instructions)
-    )
 
 
 def positional_parameters(function: Callable[..., Any]) -> int:

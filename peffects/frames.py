@@ -10,7 +10,8 @@ holds above it.  Capturing a resumption therefore costs the same at any depth.  
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from peffects.effects import Effect
 from peffects.places import Site, suspended_place
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from peffects.clauses import Clause
     from peffects.handling import Handler
     from peffects.resumption import Resumption
+    from peffects.state_changes import Watch
 
 __all__: list[str] = []
 
@@ -124,16 +126,18 @@ class HandlerMarker(Marker):
     """An installed handler.
 
     `spares` is where the marker goes when it has ended, for the next world of its segment; it is
-    forgotten when something that may outlive the world refers to the marker.
+    forgotten when something that may outlive the world refers to the marker.  `watch` says what has
+    to hold of the handler at its end.
     """
 
-    __slots__ = ("clauses", "handler", "site", "spares")
+    __slots__ = ("clauses", "handler", "site", "spares", "watch")
 
     def __init__(self, handler: Handler[Any, Any], site: Site | SrcInfo) -> None:
         self.handler = handler
         self.clauses: dict[str, Clause] = handler._clauses
         self.site = site
         self.spares: Spares | None = None
+        self.watch: Watch | None = None
 
     def relink(self, below: Marker) -> None:
         self.evidence = evidence = below.evidence.copy()
@@ -158,7 +162,9 @@ class HandlerMarker(Marker):
         self.ended()
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
-        return HandlerMarker(self.handler._fork(), self.site)
+        made = HandlerMarker(self.handler._fork(), self.site)
+        made.watch = self.watch
+        return made
 
 
 Spare: TypeAlias = tuple[HandlerMarker, Evidence, Answers, Evidence]
@@ -243,22 +249,92 @@ class MaskMarker(Marker):
         return MaskMarker(self.effect)
 
 
-class Unwind(GeneratorExit):
-    """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run."""
+class Unwind(BaseException):
+    """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run.
+
+    `thrown_into` is where the last of those frames was suspended.
+    """
+
+    thrown_into: tuple[tuple[CodeType, int], ...] = ()
 
 
 class UnwindMarker(Marker):
-    """Below a dropped segment that unwinds; holds what goes on when that is done."""
+    """Below a dropped segment that unwinds; holds what goes on when that is done.
 
-    __slots__ = ("error", "unwind", "value")
+    Another exit or exception out of a `finally` or `with` of the segment may replace the one that
+    unwinds it, as in Python: it is `replaced` then, and what the segment gives goes on.
+    """
 
-    def __init__(self, unwind: Unwind, value: Any, error: BaseException | None) -> None:
+    __slots__ = ("error", "may_be_replaced", "replaced", "unwind", "value")
+
+    def __init__(
+        self,
+        unwind: Unwind,
+        value: Any,
+        error: BaseException | None,
+        may_be_replaced: bool = True,
+    ) -> None:
         self.unwind = unwind
         self.value = value
         self.error = error
+        self.may_be_replaced = may_be_replaced
+        self.replaced = False
 
     def twin(self, twins: dict[Marker, Marker]) -> Marker:
-        return UnwindMarker(self.unwind, self.value, self.error)
+        made = UnwindMarker(self.unwind, self.value, self.error, self.may_be_replaced)
+        made.replaced = self.replaced
+        return made
+
+
+_CONTEXTS: Final = 100
+"""So far back contexts are followed; they may run in circles."""
+
+
+def unwindings_around(error: BaseException) -> set[BaseException]:
+    """The unwindings in progress in the frame that `error` has left.
+
+    Python notes in `__context__` what a `finally`, `except` or `with` was handling when an
+    exception left it.
+    """
+    found: set[BaseException] = set()
+    seen = error.__context__
+    for _ in range(_CONTEXTS):
+        if seen is None:
+            break
+        if isinstance(seen, Unwind) and seen is not error:
+            found.add(seen)
+        seen = seen.__context__
+    return found
+
+
+def unwindings_in(log: Log | None) -> set[BaseException]:
+    """The unwindings that were thrown into a frame with this log."""
+    found: set[BaseException] = set()
+    while log is not None:
+        log, entry = log
+        error = getattr(entry, "error", None)
+        if isinstance(error, Unwind):
+            found.add(error)
+    return found
+
+
+def replace_unwindings(unwindings: set[BaseException], mark: Marker) -> None:
+    """A frame above `mark`, in which these unwindings were in progress, is left otherwise."""
+    at: Marker | None = mark if unwindings else None
+    while at is not None:
+        if isinstance(at, UnwindMarker) and at.unwind in unwindings and at.may_be_replaced:
+            at.replaced = True
+        at = at.below
+
+
+def is_unwound(mark: Marker) -> bool:
+    """Whether an unwinding is in progress down to somewhere below `mark`."""
+    at: Marker | None = mark
+    while at is not None:
+        if isinstance(at, UnwindMarker) and not at.replaced:
+            return True
+        at = at.below
+    return False
 
 
 def innermost_handler(mark: Marker) -> HandlerMarker | None:
@@ -328,6 +404,7 @@ class Segment:
         marker = self.spares.take(below)
         if marker is None:
             marker = HandlerMarker(handler, self.owner.site)
+            marker.watch = self.owner.watch
             marker.placed(frames, below)
         else:
             marker.handler = handler

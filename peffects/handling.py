@@ -41,6 +41,7 @@ from peffects.effects import (
 from peffects.errors import HandlerDefinitionError, NotAComputationError
 from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller, of_code
+from peffects.state_changes import Losing, Watch, fields_read
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -152,6 +153,8 @@ class Handler(Generic[A, F]):
     _at: type[Effect] | None = None
     _handled: tuple[type[Effect], ...] = ()
     _catches: tuple[type[BaseException], ...] = ()
+    _losing: ClassVar[Losing | None] = None
+    """What parallel loops lose of a fork's state; None if the traverse clause has to care."""
 
     if not TYPE_CHECKING:
 
@@ -347,12 +350,28 @@ def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], .
         cls._at_position = parameters.index("at") - 1 if "at" in parameters else -1
     traverse = _traverse_clause(cls)
     cls._traverse = None if traverse is None else staticmethod(traverse)
-    if issubclass(cls, BasicHandler):
-        check_basic(cls, cls._clauses, None if cls._ret is None else ret)
+    if cls.__module__.split(".")[0] != "peffects":  # tests check ours, once
+        check_state(cls)
     check_given(cls, CollectHandler, "collect")
     check_given(cls, SplitHandler, "split")
-    if issubclass(cls, CollectHandler) and cls._ret is None:
+
+
+def check_state(cls: type[Handler[Any, Any]]) -> None:
+    """Find out what loops lose of the state of forks, and refuse clauses that change that."""
+    ret = None if cls._ret is None else bare(cls.ret)
+    cls._losing = None
+    if issubclass(cls, BasicHandler):
+        check_basic(cls, cls._clauses, ret)
+        cls._losing = Losing("is a BasicHandler", frozenset())
+    elif issubclass(cls, CollectHandler) and ret is None:
         check_collected(cls, cls._clauses.values())
+        cls._losing = Losing("is a CollectHandler without `ret`", frozenset())
+    elif issubclass(cls, CollectHandler) and ret is not None:
+        kept = fields_read(ret)
+        if kept is not None:
+            cls._losing = Losing("is a CollectHandler whose `ret` leaves that out", kept)
+    elif issubclass(cls, ParHandler) and not issubclass(cls, SplitHandler) and ret is None:
+        cls._losing = Losing("is a ParHandler without `ret`", frozenset())
 
 
 def _traverse_clause(cls: type[Handler[Any, Any]]) -> Callable[..., Any] | None:
@@ -400,10 +419,11 @@ def _check_instance(cls: type[Handler[Any, Any]], at: object) -> type[Effect]:
 class Handled(Computation):
     """A computation under a handler; the machine installs a fork of it, unless it is `unshared`.
 
-    `spares` are the markers of handlers that stood in its place before, as in a loop.
+    `spares` are the markers of handlers that stood in its place before, as in a loop; `watch` says
+    what has to hold of the handler at its end.
     """
 
-    __slots__ = ("computation", "handler", "site", "spares", "unshared")
+    __slots__ = ("computation", "handler", "site", "spares", "unshared", "watch")
     _tag = HANDLE
 
     def __init__(
@@ -413,12 +433,14 @@ class Handled(Computation):
         site: Site | SrcInfo,
         unshared: bool = False,
         spares: Spares | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.handler = handler
         self.computation = computation
         self.site = site
         self.unshared = unshared
         self.spares = spares
+        self.watch = watch
 
     def __reduce__(self) -> tuple[object, ...]:
         return Handled, (self.handler, self.computation, place_of_site(self.site))

@@ -7,8 +7,10 @@ through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, abov
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
+from types import CellType, FunctionType, MethodType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, Effect, start
@@ -18,6 +20,7 @@ from peffects.handling import Handled, Handler
 from peffects.masking import Masked
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
+from peffects.state_changes import watch
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
 
@@ -110,17 +113,21 @@ class Loop(Generic[T]):
     ) -> Eff[Any, list[T]]:
         """Run all iterations, each under a fork of the handler, or under `start_at(i)`.
 
-        The answers come in index order.  The executor calls `on_tick` while the loop runs.
+        The answers come in index order.  The executor calls `on_tick` while the loop runs.  A
+        handler around may run the loop again when the clause has gone on: the iterations start with
+        the handler as it is at the call.
         """
-        node, handler, site, place = self._node, self._handler, self._site, self._place
+        node, site, place = self._node, self._site, self._place
         body, ticks, spares = node.body, on_tick or node.on_tick, Spares()
+        handler = self._handler._fork()
         if start_at is None:
+            watched = watch(handler, site, place)
 
             def under_handler(i: Any) -> Handled:
-                return Handled(handler, Body(body, i), site, False, spares)
+                return Handled(handler, Body(body, i), site, False, spares, watched)
 
             return ParFor(node.n, under_handler, place, ticks)  # type: ignore[return-value]
-        at = start_at if callable(start_at) else start_at.__getitem__
+        at = starts_at_call(start_at, self._handler, handler)
 
         def under_start(i: Any) -> Handled:
             first = at(i)
@@ -128,6 +135,51 @@ class Loop(Generic[T]):
             return Handled(first, Body(body, i), site, unshared, spares)
 
         return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
+
+
+def starts_at_call(
+    start_at: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]],
+    live: Handler[Any, Any],
+    fork: Handler[Any, Any],
+) -> Callable[[Any], Handler[Any, Any]]:
+    """The handler of each iteration as it is now: what refers to `live` gets its fork.
+
+    A function also keeps the values of the variables that it reads from the clause.
+    """
+    if not callable(start_at):
+        return [fork if first is live else first for first in start_at].__getitem__
+    return _at_call(start_at, {id(live): fork})  # type: ignore[no-any-return]
+
+
+def _at_call(value: Any, known: dict[int, Any]) -> Any:
+    """What is to be called in place of `value`; `known` by the identity of what it replaces."""
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, MethodType):
+        return MethodType(value.__func__, _at_call(value.__self__, known))
+    if isinstance(value, functools.partial):
+        arguments = [_at_call(argument, known) for argument in value.args]
+        keywords = {name: _at_call(argument, known) for name, argument in value.keywords.items()}
+        return functools.partial(_at_call(value.func, known), *arguments, **keywords)
+    if not isinstance(value, FunctionType):
+        return value
+    if not (value.__closure__ or value.__defaults__ or value.__kwdefaults__):
+        return value  # it refers to nothing of the clause
+    cells = tuple(CellType() for _ in value.__closure__ or ())
+    new = FunctionType(value.__code__, value.__globals__, value.__name__, None, cells)
+    known[id(value)] = new  # before its cells: functions may refer to each other
+    for cell, old in zip(cells, value.__closure__ or (), strict=True):
+        try:
+            cell.cell_contents = _at_call(old.cell_contents, known)
+        except ValueError:  # not yet bound
+            continue
+    new.__defaults__ = tuple(_at_call(default, known) for default in value.__defaults__ or ())
+    new.__kwdefaults__ = {
+        name: _at_call(default, known) for name, default in (value.__kwdefaults__ or {}).items()
+    }
+    new.__qualname__, new.__module__ = value.__qualname__, value.__module__
+    new.__dict__.update(value.__dict__)
+    return new
 
 
 def _references_of_new() -> int:

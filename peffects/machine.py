@@ -47,7 +47,7 @@ from peffects.loops import Loop, LoopRunner, ParFor
 from peffects.places import strip_internal
 from peffects.refusals import no_traverse, refuse_bare, running_elsewhere, unhandled, unlogged
 from peffects.replay import AnswerStart, ClauseStart
-from peffects.resumption import Drop, Resume
+from peffects.resumption import Drop, Resume, Resumption
 from peffects.scopes import Scope
 from peffects.stack import Stack
 
@@ -63,6 +63,8 @@ class Machine(Stack):
     """One run of a computation to its end, or of one iteration of a parallel `for`."""
 
     resources: ExitStack | None = None
+    forgotten: Resumption[Any, Any] | None = None
+    """At the end: whose frames unwind now."""
     steps: ClassVar[dict[Tag, Callable[[Any, Any], None]]]
     """What to do with each event that leaves `_fast`."""
 
@@ -186,7 +188,7 @@ class Machine(Stack):
             if self.options.debug:
                 self._warn_unresumed(k)
             self.gen = self.log = self.frames = self.failure = None
-            self.mark, self.done = TOP, False
+            self.mark, self.done, self.forgotten = TOP, False, k
             self._drop(k, None, None)
             yield
             failure = failure or self.failure
@@ -289,7 +291,7 @@ class Machine(Stack):
     def _dropped(self, item: Drop) -> None:
         if item.resumption._fresh:
             self._suspend(item)
-            self._drop(item.resumption, None, None)
+            self._drop(item.resumption, None, None, may_be_replaced=False)
         else:
             self._answer(item, None)
 
@@ -309,7 +311,7 @@ class Machine(Stack):
         owner = self.mark.evidence.get(op._effect)
         clause = owner.clauses.get(op._clause) if owner is not None else None
         if owner is None or clause is None:
-            raise unhandled(op, owner, self.mark, self._here())
+            raise unhandled(op, owner, self.mark, self._here(), self.forgotten)
         if clause.kind == FINAL and not clause.is_generator:
             self._leave(owner, clause.function, op)
             return

@@ -6,14 +6,25 @@ towards yes.  Layer 1; used by `stack.py`.
 
 from __future__ import annotations
 
-import dis
-import functools
+import ast
+from collections.abc import Iterator
 from types import CodeType, GeneratorType
-from typing import Any
+from typing import Final
 
 from peffects.frames import Frames, HandlerMarker, LoggedFrame, Marker, UnwindMarker
+from peffects.function_trees import FunctionNode, find_source
 
 __all__: list[str] = []
+
+_Lines = tuple[range, ...]
+
+_KEPT: Final = 4096
+_ANYWHERE: Final[_Lines] = (range(1 << 31),)
+_guarded: dict[int, tuple[CodeType, _Lines]] = {}
+"""By the identity of a code object: it, and the lines of its `try` and `with` statements.
+
+The hash of a code object takes time in proportion to its length.
+"""
 
 
 def may_have_to_unwind(gen: object) -> bool:
@@ -21,37 +32,67 @@ def may_have_to_unwind(gen: object) -> bool:
     while gen is not None:
         if not isinstance(gen, GeneratorType):
             return True  # some other iterator: it may have a `close`
-        if gen.gi_code.co_exceptiontable and _is_guarded(gen):
-            return True
+        code = gen.gi_code
+        known = _guarded.get(id(code))
+        lines = _guarded_lines(code) if known is None else known[1]
+        if lines and gen.gi_frame is not None:
+            at = gen.gi_frame.f_lineno or 0
+            if any(at in guarded for guarded in lines):
+                return True
         gen = gen.gi_yieldfrom
     return False
 
 
-def _is_guarded(gen: GeneratorType[Any, Any, Any]) -> bool:
-    frame = gen.gi_frame
-    if frame is None:
-        return False
-    at = frame.f_lasti
-    return any(start <= at < end for start, end in _guarded_ranges(gen.gi_code))
+def _guarded_lines(code: CodeType) -> _Lines:
+    """Read in the source; all lines where there is none to be had."""
+    source = find_source(code)
+    lines = _ANYWHERE if source is None else tuple(_statements(source.node))
+    if len(_guarded) >= _KEPT:
+        _guarded.clear()
+    _guarded[id(code)] = code, lines
+    return lines
 
 
-@functools.cache
-def _guarded_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """Where in the code an exception meets a handler that the user wrote."""
-    bytecode: Any = dis.Bytecode(code)  # typeshed lacks the exception table
-    found = {i.offset: i for i in dis.get_instructions(code)}
-    return tuple(
-        (entry.start, entry.end)
-        for entry in bytecode.exception_entries
-        if not _is_plumbing(found[entry.target])
+def _statements(function: FunctionNode) -> Iterator[range]:
+    """The lines of each outermost `try` and `with` of a function, not of functions in it."""
+    pending: list[ast.AST] = [] if isinstance(function, ast.Lambda) else [*function.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Try | ast.TryStar | ast.With | ast.AsyncWith):
+            yield range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        elif not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def places_in(gen: object) -> tuple[tuple[CodeType, int], ...]:
+    """Where `gen`, and each generator that it delegates to, is suspended: code and line."""
+    found = []
+    while isinstance(gen, GeneratorType) and gen.gi_frame is not None:
+        found.append((gen.gi_code, gen.gi_frame.f_lineno or 0))
+        gen = gen.gi_yieldfrom
+    return tuple(found)
+
+
+def may_swallow(places: tuple[tuple[CodeType, int], ...]) -> bool:
+    """Whether an `except` around one of these takes every exception, or that cannot be seen."""
+    return any(_catches_all(code, line) for code, line in places)
+
+
+def _catches_all(code: CodeType, line: int) -> bool:
+    source = find_source(code)
+    return source is None or any(
+        node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
+        and any(map(_is_catch_all, node.handlers))
+        for node in ast.walk(source.node)
+        if isinstance(node, ast.Try)
     )
 
 
-def _is_plumbing(handler: dis.Instruction) -> bool:
-    """From 3.12 on every generator and `yield from` has handlers of the interpreter's own."""
-    if handler.opname == "CALL_INTRINSIC_1":
-        return handler.arg == 3  # StopIteration becomes RuntimeError
-    return handler.opname == "CLEANUP_THROW"
+def _is_catch_all(handler: ast.ExceptHandler) -> bool:
+    names = [] if handler.type is None else list(ast.walk(handler.type))
+    return handler.type is None or any(
+        "BaseException" in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in names
+    )
 
 
 def nothing_to_unwind(gen: object, frames: Frames, mark: Marker, owner: HandlerMarker) -> bool:

@@ -31,9 +31,16 @@ __all__: list[str] = []
 
 
 def unhandled(
-    op: Operation[Any, Any], owner: HandlerMarker | None, mark: Marker, place: SrcInfo
+    op: Operation[Any, Any],
+    owner: HandlerMarker | None,
+    mark: Marker,
+    place: SrcInfo,
+    forgotten: Resumption[Any, Any] | None = None,
 ) -> UnhandledEffectError | AwaitError:
-    """No handler in scope for `op`, or (`owner`) one that lacks its clause."""
+    """No handler in scope for `op`, or (`owner`) one that lacks its clause.
+
+    `forgotten` is the resumption whose frames unwind at the end of the run, if it is that far.
+    """
     effect, name = op._effect, operation_name(op)
     if isinstance(op, Await):
         return AwaitError(
@@ -50,6 +57,15 @@ def unhandled(
             at=place,
             notes=(f"handler installed at {place_of_site(owner.site).short()}",),
             fix=f"Add `def {op._clause}(self, op)` to the handler.",
+        )
+    if forgotten is not None:
+        return UnhandledEffectError(
+            f"`{name}` is performed in a `finally` or `with` at the end of the `run` (or of the"
+            f" iteration): nobody resumed {forgotten._what}, so its frames are unwound there, and"
+            f" the handler of `{effect.__name__}` around them has ended.",
+            at=place,
+            fix="Resume it, or unwind it while the handlers are there: `yield from k.drop()`; or"
+            " perform nothing in that `finally`.",
         )
     scope = [
         f"in scope: `{type(m.handler).__name__}`, handles `{_name(m)}`, installed at"

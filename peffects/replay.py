@@ -7,12 +7,13 @@ again, not the calls it made: their results are answers.  Layer 1.
 
 from __future__ import annotations
 
-import dis
+import ast
 import enum
 import functools
+import itertools
 from collections.abc import Callable, Collection
 from operator import attrgetter
-from types import GeneratorType
+from types import GeneratorType, TracebackType
 from typing import Any
 
 from peffects.answers import Kept, Raised
@@ -20,6 +21,7 @@ from peffects.awaiting import Await
 from peffects.effects import Call, Computation, Operation
 from peffects.errors import NotReplayable, ReplayDivergence
 from peffects.frames import Gen, Log, LoggedFrame, Marker, OutsideMarker
+from peffects.function_trees import FunctionNode, find_source
 from peffects.handling import Handled, Handler
 from peffects.loops import Loop
 from peffects.places import suspended_place
@@ -63,16 +65,18 @@ class ClauseStart:
     ) -> None:
         self.function = function
         self.handler = handler._fork()
-        self.arguments = arguments
+        # Not `k` itself: the clause's end asks whether anybody holds that.
+        self.arguments = _twins(arguments, self.handler)
 
     def restart(self, _: Marker) -> Gen:
         """Start the clause for another world."""
         handler = self.handler._fork()
-        arguments = [
-            a._twin(handler) if isinstance(a, Resumption | Loop) else a for a in self.arguments
-        ]
-        gen: Gen = self.function(handler, *arguments)
+        gen: Gen = self.function(handler, *_twins(self.arguments, handler))
         return gen
+
+
+def _twins(arguments: tuple[Any, ...], handler: Handler[Any, Any]) -> tuple[Any, ...]:
+    return tuple(a._twin(handler) if isinstance(a, Resumption | Loop) else a for a in arguments)
 
 
 class Script:
@@ -155,14 +159,29 @@ def _settling(item: Any) -> Callable[[Any], None] | None:
 
 
 def _enters(error: BaseException) -> bool:
-    """Whether the error came out of entering a `with`."""
+    """Whether the error came out of the head of a `with`: making what it enters, or entering."""
     entry = error.__traceback__
     while entry is not None:
-        code = entry.tb_frame.f_code.co_code
-        if dis.opname[code[entry.tb_lasti]] == "BEFORE_WITH":
+        source = find_source(entry.tb_frame.f_code)
+        if source is not None and _in_head_of_with(source.node, _place_in(entry)):
             return True
         entry = entry.tb_next
     return False
+
+
+def _in_head_of_with(function: FunctionNode, place: tuple[int, int]) -> bool:
+    return any(
+        (node.lineno, node.col_offset) <= place < (node.body[0].lineno, node.body[0].col_offset)
+        for node in ast.walk(function)
+        if isinstance(node, ast.With)
+    )
+
+
+def _place_in(entry: TracebackType) -> tuple[int, int]:
+    """Line and column at which the frame of `entry` raised."""
+    positions = entry.tb_frame.f_code.co_positions()
+    line, _, column, _ = next(itertools.islice(positions, entry.tb_lasti // 2, None))
+    return line or entry.tb_lineno or 0, column or 0
 
 
 def log_of(entries: list[Any]) -> Log:

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from peffects.answers import PLAIN, Keep, Options, Raised
 from peffects.effects import NONE, Call, Computation, describe_start, start
@@ -30,11 +30,15 @@ from peffects.frames import (
     Segment,
     Unwind,
     UnwindMarker,
+    is_unwound,
+    replace_unwindings,
+    unwindings_around,
+    unwindings_in,
 )
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.masking import Masked
-from peffects.pending import nothing_to_unwind
+from peffects.pending import may_swallow, nothing_to_unwind, places_in
 from peffects.places import strip_internal, suspended_place
 from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
@@ -43,8 +47,16 @@ from peffects.source import SrcInfo
 
 __all__ = ["Stack"]
 
-_UNHELD: Final = 3
-"""References to a resumption at the end of its clause when only the machine has it."""
+
+def _references_at_clause_end() -> int:
+    end = ClauseEnd(cast("Resumption[Any, Any]", object()), None)
+    k = end.k
+    return sys.getrefcount(k)
+
+
+_UNHELD: Final = _references_at_clause_end()
+"""References to a resumption at the end of its clause when only the machine has it, as counted
+where `_end_clause` counts: how many a local variable makes is the interpreter's affair."""
 
 
 def _same_kind(a: Handler[Any, Any], b: Handler[Any, Any]) -> bool:
@@ -65,6 +77,8 @@ class Stack:
     options: Options = PLAIN
     keep: Keep | None = None
     live: dict[Resumption[Any, Any], None] | None = None
+    unwound = False
+    """Whether frames were ever unwound; most programs never do that."""
     done = False
     finished = False
     failure: BaseException | None = None
@@ -146,15 +160,29 @@ class Stack:
                 value = self._answer_under(mark, value)
                 if self.gen is not None:  # the return clause performs
                     return
-            elif isinstance(mark, UnwindMarker):
+            elif isinstance(mark, UnwindMarker) and self._goes_on_unwinding(mark):
                 if mark.error is not None:
                     raise mark.error
                 value = mark.value
 
+    def _goes_on_unwinding(self, mark: UnwindMarker) -> bool:
+        """Whether what a segment that unwinds gives is of no account.
+
+        It is if a frame has swallowed the unwinding.  It counts if another exit replaced that, or
+        an exception that the same frame caught: no `except` there could swallow it.
+        """
+        if mark.replaced or not mark.may_be_replaced:
+            return not mark.replaced
+        return may_swallow(mark.unwind.thrown_into)
+
     def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
         """End the handler of `mark`: its answer for `value`, or its return clause begins."""
-        handler, ret = mark.handler, mark.handler._ret
+        handler, ret, watch = mark.handler, mark.handler._ret, mark.watch
         mark.ended()
+        if watch is not None:
+            lost = watch.lost(handler.__dict__)
+            if lost is not None:
+                raise lost
         if ret is None:
             return value
         if handler._ret_is_generator:
@@ -165,8 +193,10 @@ class Stack:
 
     def _deliver(self, error: BaseException) -> None:
         """Raise `error` in the running generator, or in what lies below it."""
+        if self.unwound and self.gen is None and error.__context__ is not None:
+            replace_unwindings(unwindings_around(error), self.mark)
         while self.gen is None:
-            if isinstance(error, Unwind) and self._pass_over_dead_frame():
+            if isinstance(error, Unwind) and self._pass_over_dead_frame(error):
                 continue
             if self._top_frame(Raised(error)):
                 break
@@ -184,11 +214,14 @@ class Stack:
                 if self._caught_under(mark, error):
                     return
             elif isinstance(mark, UnwindMarker) and error is mark.unwind:
+                error.__traceback__ = None  # it has frames, and they have it: a cycle
                 if mark.error is None:
                     self._return(mark.value)
                     return
                 error = mark.error
         self.error = error
+        if isinstance(error, Unwind):
+            error.thrown_into = places_in(self.gen)
 
     def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
         """End the handler of `mark`; true if it takes `error` in, and answers."""
@@ -199,11 +232,15 @@ class Stack:
         self._return(handler._raised(error))
         return True
 
-    def _pass_over_dead_frame(self) -> bool:
+    def _pass_over_dead_frame(self, unwind: Unwind) -> bool:
         """In an unwinding: a frame that this world never rebuilt holds nothing to unwind."""
         frame = self.frames
         if isinstance(frame, LoggedFrame) and not frame.live:
             self.frames = frame.below
+            if is_unwound(self.mark):
+                others = unwindings_in(frame.log)
+                others.discard(unwind)
+                replace_unwindings(others, self.mark)
             return True
         return False
 
@@ -246,6 +283,7 @@ class Stack:
         else:
             marker.handler, marker.frames = handler, self.frames
         marker.spares = item.spares
+        marker.watch = item.watch
         return marker
 
     def _capture(
@@ -287,6 +325,8 @@ class Stack:
             self._deliver(error)
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
+            if error is None and k._segment is not None and k._segment.owner.watch is not None:
+                error = k._segment.owner.watch.lost(k._handler.__dict__)
             if self.options.debug and error is None and not k._final:
                 self._warn_unresumed(k)
             self._drop(k, value, error)
@@ -312,12 +352,15 @@ class Stack:
             value = final(handler, op)
             if isinstance(value, Computation):
                 failure = never_performed(value, type(handler).__name__, op)
+            elif owner.watch is not None:
+                failure = owner.watch.lost(handler.__dict__)
         except BaseException as error:
             strip_internal(error, None)
             failure = error
         below = owner.below
         assert below is not None, "invariant: a handler marker is never the bottom"
-        if nothing_to_unwind(self.gen, self.frames, self.mark, owner):
+        unwound = self.unwound and is_unwound(below)
+        if not unwound and nothing_to_unwind(self.gen, self.frames, self.mark, owner):
             self.gen = self.log = None
             self.frames, self.mark = owner.frames, below
             owner.ended()
@@ -327,18 +370,28 @@ class Stack:
                 self._deliver(failure)
             return
         unwind = Unwind()
+        self.unwound = True
         owner.below = UnwindMarker(unwind, value, failure).placed(owner.frames, below)
         owner.frames = None
         if self.log is not None:
             self.log = ((self.log, op), Raised(unwind))
+        unwind.thrown_into = places_in(self.gen)
         self.error = unwind
 
-    def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
+    def _drop(
+        self,
+        k: Resumption[Any, Any],
+        value: Any,
+        error: BaseException | None,
+        may_be_replaced: bool = True,
+    ) -> None:
         """Unwind what `k` holds, then go on with `value` or `error` below."""
         segment = k._take(self._here, self)
         k._mark_dropped()
         unwind = Unwind()
-        self.mark = UnwindMarker(unwind, value, error).placed(self.frames, self.mark)
+        self.unwound = True
+        marker = UnwindMarker(unwind, value, error, may_be_replaced)
+        self.mark = marker.placed(self.frames, self.mark)
         self.frames = None
         self._place(segment, k._handler)
         self._deliver(unwind)

@@ -11,9 +11,9 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
 
+from peffects.function_trees import find_source
 from peffects.source import is_internal_file
 from peffects.staging.rewrite import HOOKS, rewrite_function
-from peffects.staging.sources import find_source
 
 __all__ = ["is_rewritten", "is_users", "rewritten", "with_reads"]
 

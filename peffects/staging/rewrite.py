@@ -34,8 +34,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
+from peffects.function_trees import FunctionNode, Source
 from peffects.staging.jumps import stop_of, without_jumps
-from peffects.staging.sources import FunctionNode, Source
 from peffects.staging.syntax import HOOKS, RESULT, assigned_names, bound_names, has_any
 
 __all__ = ["HOOKS", "rewrite_function"]

@@ -20,7 +20,7 @@ import ast
 import copy
 from types import CellType, CodeType, FunctionType
 
-from peffects.staging.sources import FunctionNode, Source, find_source
+from peffects.function_trees import FunctionNode, Source, find_source
 
 __all__ = ["for_debugging"]
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged import run
 
+from peffects.function_trees import find_source
 from peffects.staging.functions import is_rewritten, rewritten
 from peffects.staging.hooks import Hooks
-from peffects.staging.sources import find_source
 
 
 def rewrite(function: Any) -> FunctionType:

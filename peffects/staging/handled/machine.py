@@ -373,10 +373,16 @@ class StagingMachine(Machine):
         else:
             self._deliver(item.error)
 
-    def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
+    def _drop(
+        self,
+        k: Resumption[Any, Any],
+        value: Any,
+        error: BaseException | None,
+        may_be_replaced: bool = True,
+    ) -> None:
         if isinstance(k._item, ParFor) and k._segment is not None:
             self._take_boundary(k._segment.owner, k._item)
-        super()._drop(k, value, error)
+        super()._drop(k, value, error, may_be_replaced)
 
     def _loop(self, node: ParFor) -> None:
         place = node.place or self._here()

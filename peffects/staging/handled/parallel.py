@@ -23,7 +23,7 @@ from peffects.handlers.throw import weak_exceptions
 from peffects.handling import BasicHandler, CollectHandler, Handled, Handler, SplitHandler
 from peffects.ir import primitives as op
 from peffects.ir.syntax import Lit, Monoid
-from peffects.loops import Body, ParFor
+from peffects.loops import Body, ParFor, starts_at_call
 from peffects.masking import Masked
 from peffects.parallel import monoid as monoids
 from peffects.places import Site
@@ -110,14 +110,15 @@ class StagedLoop:
 
     def __call__(self, start_at: Any = None, *, on_tick: object = None) -> Eff[Any, Any]:
         """Run all iterations, each under a fork of the handler, or under `start_at(i)`."""
-        handler, site, body = self._handler, self._site, self._node.body
+        site, body = self._site, self._node.body
         if start_at is not None and not callable(start_at):
             raise KernelEffectError(
                 "a traverse clause gives a list of handlers to start iterations with.",
                 at=self._place,
                 fix="Give a function of the index: `loop(lambda i: self._with(...))`.",
             )
-        at = start_at or (lambda _: handler)
+        handler = self._handler._fork()
+        at = starts_at_call(start_at, self._handler, handler) if start_at else lambda _: handler
         under = StagedFor(
             self._node.n, lambda i: Handled(at(i), Body(body, i), site), self._shown, self._place
         )

@@ -22,10 +22,14 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A function's syntax tree, and the name of the class whose body it stands in, if any."""
+    """A function's syntax tree, and the name of the class whose body it stands in, if any.
+
+    `direct` says that it is a statement of that body, and not of an `if` or a `try` there.
+    """
 
     node: FunctionNode
     class_name: str
+    direct: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def _functions(node: ast.AST, class_name: str) -> list[Source]:
     for child in ast.iter_child_nodes(node):
         inner = child.name if isinstance(child, ast.ClassDef) else class_name
         if isinstance(child, FunctionNode):
-            found.append(Source(child, class_name))
+            found.append(Source(child, class_name, isinstance(node, ast.ClassDef)))
         found.extend(_functions(child, inner))
     return found
 
