@@ -7,11 +7,11 @@ towards yes.  Layer 1; used by `stack.py`.
 from __future__ import annotations
 
 import dis
-import functools
 from types import CodeType, GeneratorType
 from typing import Any
 
 from peffects.frames import Frames, HandlerMarker, LoggedFrame, Marker, UnwindMarker
+from peffects.remembered import remembered
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def _is_guarded(gen: GeneratorType[Any, Any, Any]) -> bool:
     return any(start <= at < end for start, end in _guarded_ranges(gen.gi_code))
 
 
-@functools.cache
+@remembered
 def _guarded_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
     """Where in the code an exception meets a handler that the user wrote."""
     bytecode: Any = dis.Bytecode(code)  # typeshed lacks the exception table

@@ -16,7 +16,7 @@ from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 
 __all__ = ["Site", "calling_site", "place_of_site", "strip_internal", "suspended_place"]
 
-_is_internal = functools.cache(is_internal_file)
+_is_internal = functools.lru_cache(maxsize=1024)(is_internal_file)
 
 Site = tuple[CodeType, int]
 """A code object and the offset of an instruction in it."""

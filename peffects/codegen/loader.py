@@ -118,7 +118,8 @@ def _object_code(source: str, kernels: Sequence[str], digest: str) -> ObjectCode
     # Half a second: only when something must be compiled.
     from peffects.codegen.kernel_compiler import compile_kernels
 
-    namespace = _execute(source, digest)
+    filename = f"<peffects kernels {digest[:16]}>"
+    namespace = _execute(source, filename)
     file, externals = compile_kernels({_entry_name(name): namespace[name] for name in kernels})
     code = ObjectCode(tuple(map(_entry_name, kernels)), externals, (file,))
     if unknown := unknown_symbols(code):
@@ -127,14 +128,14 @@ def _object_code(source: str, kernels: Sequence[str], digest: str) -> ObjectCode
             "which this process does not have.",
             fix="Please report this with the generated source.",
         )
+    linecache.cache.pop(filename, None)  # after an error its lines are wanted
     return code
 
 
-def _execute(source: str, digest: str) -> dict[str, Any]:
-    """Run the generated module; tracebacks and numba's messages can show its lines."""
-    filename = f"<peffects kernels {digest[:16]}>"
+def _execute(source: str, filename: str) -> dict[str, Any]:
+    """Run the generated module; translation and tracebacks find its lines."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    module = ModuleType(f"peffects_kernels_{digest[:16]}")
+    module = ModuleType("peffects_kernels")
     exec(compile(source, filename, "exec"), module.__dict__)
     return module.__dict__
 

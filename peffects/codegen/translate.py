@@ -78,7 +78,7 @@ class _Scope:
     loop_exits: list[ir.Block] = field(default_factory=list)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)  # generated files come and go, those of the package stay
 def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
     """The functions of a file, by the line that Python tells for each."""
     tree = ast.parse("".join(linecache.getlines(filename)))
