@@ -9,9 +9,10 @@ Imports numba: only `loader.py` has it imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -21,7 +22,9 @@ from llvmlite.binding.ffi import ObjectRef
 from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core.codegen import JITCPUCodegen
 
+from peffects.codegen import cache
 from peffects.codegen.translate import translate
+from peffects.errors import InternalError
 
 __all__ = ["compile_kernels"]
 
@@ -57,7 +60,7 @@ class _Generator(JITCPUCodegen):
                 manager.close()
 
 
-@cache
+@functools.cache
 def _code_generator() -> _Generator:
     return _Generator()
 
@@ -70,7 +73,7 @@ def compile_kernels(kernels: Mapping[str, FunctionType]) -> tuple[bytes, tuple[s
     generator = _code_generator()
     library = generator.create_library("peffects kernels")
     module = library.create_ir_module("peffects kernels")
-    translate(module, kernels)
+    _check_texts(translate(module, kernels), kernels)
     with _parsed(module) as parsed:
         library._final_module = parsed
         try:
@@ -85,6 +88,18 @@ def compile_kernels(kernels: Mapping[str, FunctionType]) -> tuple[bytes, tuple[s
             if symbol.is_declaration and not symbol.name.startswith("llvm.")
         )
         return generator._tm.emit_object(final), externals
+
+
+def _check_texts(files: Iterable[str], kernels: Mapping[str, FunctionType]) -> None:
+    """Refuse functions whose text no key has: the cache would go on giving what they were."""
+    own = {kernel.__code__.co_filename for kernel in kernels.values()}
+    for file in sorted({*files} - own):
+        if os.path.realpath(file) not in cache.compiled_texts():
+            raise InternalError(
+                f"A kernel calls a function of {os.path.basename(file)}, whose text is not part of "
+                "the key of the kernel cache.",
+                fix="Please report this. Its module belongs into `cache._COMPILED_TEXTS`.",
+            )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Rewritten functions: from a function object to one whose control flow goes through hooks.
 
-Code is rewritten and compiled once per code object, and forgotten with it.  Each function object gets a function of its
-own, with the original's globals, defaults and closure cells, and hooks that know the original.
+Code is rewritten and compiled once per code object, and forgotten with it.  Each function object
+gets a function of its own, with the original's globals, defaults and closure cells, and hooks that
+know the original.
 """
 
 from __future__ import annotations

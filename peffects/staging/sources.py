@@ -1,8 +1,9 @@
 """Finds the syntax tree of a function object, lambdas included.
 
-Files are parsed whole and once, unless many others were read since.  A `def` is found by its line and name, a lambda by the columns
-that its code object remembers, so several lambdas on one line are no problem.  A file that was
-edited after it was loaded is not the source of the code that runs, and is not taken for it.
+Files are parsed whole and once, unless many others were read since.  A `def` is found by its line
+and name, a lambda by the columns that its code object remembers, so several lambdas on one line are
+no problem.  A file that was edited after it was loaded is not the source of the code that runs, and
+is not taken for it.
 """
 
 from __future__ import annotations
