@@ -10,6 +10,7 @@ package that peffects needs or a kernel is refused, 2 the question was not under
 from __future__ import annotations
 
 import argparse
+import datetime
 import difflib
 import importlib.util
 import inspect
@@ -29,7 +30,6 @@ __all__ = ["main"]
 _REQUIRED = ("numpy", "numba", "llvmlite")
 _OPTIONAL = ("mypy", "cloudpickle", "tqdm", "matplotlib")
 _ABSENT = "not installed"
-_LARGE_CACHE_MIB = 1024
 _TYPE = re.compile(r"(?P<kind>\w+)(\[(?P<axes>\w+(,\w+)*)\])?")
 _DTYPES = {"float": "float64", "int": "int64", "bool": "bool", "f64": "float64", "f32": "float32"}
 _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` (by default the process's arguments) asks for."""
     try:
         status = _run(argv)
-        sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit
     except BrokenPipeError:  # the reader, such as `head`, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -217,7 +218,7 @@ def _doctor() -> int:
 
 
 def _list_cache() -> int:
-    """Print the entries of the disk cache, the largest first, and their sum."""
+    """Print the kernels in the disk cache, the largest first, and their sum."""
     from peffects.codegen import cache  # only `cache` and `doctor` need it
 
     place = cache.directory()
@@ -225,10 +226,14 @@ def _list_cache() -> int:
         print("the cache is off: PEFFECTS_CACHE_DIR is empty, or its directory cannot be used.")
         return 0
     entries = sorted(cache.entries(), key=lambda entry: (-entry.bytes, entry.digest))
+    print(f"{'size':>14}  {'last used':<16}  {'key':<12}  kernel")
     for entry in entries:
-        print(f"{entry.bytes / 2**10:10.1f} KiB  {entry.digest}")
-    total = sum(entry.bytes for entry in entries)
+        used = datetime.datetime.fromtimestamp(entry.used_s).strftime("%Y-%m-%d %H:%M")
+        name = entry.name or "(of another version)"
+        print(f"{entry.bytes / 2**10:10.1f} KiB  {used}  {entry.digest[:12]:<12}  {name}")
+    total, most = sum(entry.bytes for entry in entries), cache.most_bytes()
     print(f"{total / 2**10:10.1f} KiB  in {len(entries)} entries, {place}")
+    print(f"{most / 2**10:10.1f} KiB  is the most that is kept; see PEFFECTS_CACHE_MIB")
     return 0
 
 
@@ -247,9 +252,6 @@ def _advice(facts: Mapping[str, str]) -> Iterator[str]:
         yield f"install {', '.join(missing)}: kernels cannot be compiled without."
     if facts["cache"] == "off":
         yield "the cache is off, so each process compiles anew; unset PEFFECTS_CACHE_DIR to use it."
-    match = re.search(r"(\d+)\.\d MiB\)$", facts["cache"])
-    if match and int(match[1]) >= _LARGE_CACHE_MIB:
-        yield "the cache is large; `python -m peffects cache clear` empties it."
     threads, usable = facts["threads"].split(" ")[0], _usable_cores()
     if threads.isdigit() and int(threads) > usable:
         yield f"{threads} threads on {usable} cores: fewer are faster; see PEFFECTS_NUM_THREADS."
@@ -297,7 +299,10 @@ def _cache() -> str:
     if place is None:
         return "off"
     sizes = [entry.bytes for entry in cache.entries()]
-    return f"{place} (entries: {len(sizes)}, {sum(sizes) / 2**20:.1f} MiB)"
+    most = cache.most_bytes() / 2**20
+    return (
+        f"{place} (entries: {len(sizes)}, {sum(sizes) / 2**20:.1f} MiB of at most {most:.0f} MiB)"
+    )
 
 
 def _cores() -> str:

@@ -51,7 +51,8 @@ def compile_program(program: Program) -> Compiled:
     """Compile a program for the CPU."""
     optimized = optimize(program)  # fuse loops, drop what nobody uses
     lowered = compile_cpu(optimized)  # loops over buffers, then source text
-    module = load(lowered.source, lowered.kernels)  # machine code, from the cache or from numba
+    # Machine code, from the cache or from numba.
+    module = load(lowered.source, lowered.kernels, name=optimized.name)
     executable = Executable(lowered.loop_program, module)
     return Compiled(program, optimized, lowered, executable, Binder(optimized))
 

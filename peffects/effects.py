@@ -154,10 +154,12 @@ class Effect:
     """
 
     _operations: ClassVar[dict[str, type[Operation[Any, Any]]]] = {}
+    _named: ClassVar[dict[object, type[Operation[Any, Any]]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._operations = {}
+        cls._named = {}  # operations of base effects, for this instance
 
 
 def operations_of(effect: type[Effect]) -> dict[str, type[Operation[Any, Any]]]:
@@ -238,8 +240,12 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
     @classmethod
     def at(cls, effect: type[Effect]) -> type[Self]:
         """This operation for the named instance `effect` of its effect."""
-        make: Any = _operation_at  # typeshed does not count classes as hashable here
-        return cls if effect is cls._effect else cast("type[Self]", make(cls, effect))
+        if effect is cls._effect:
+            return cls
+        try:
+            return cast("type[Self]", effect._named[cls])
+        except (AttributeError, KeyError):
+            return cast("type[Self]", _operation_at(cls, effect))
 
     def __eq__(self, other: object) -> bool:
         if type(self) is type(other):
@@ -290,10 +296,10 @@ def _define_operation(cls: type[Operation[Any, Any]], effect: object, answer: ob
     origin._operations[cls._clause] = cls
 
 
-@functools.cache
 def _operation_at(
     cls: type[Operation[Any, Any]], effect: type[Effect]
 ) -> type[Operation[Any, Any]]:
+    """Make the operation for a named instance of its effect, which keeps it."""
     if not issubclass(effect, cls._effect):
         raise OperationDefinitionError(
             f"`{effect.__name__}` is no named instance of"
@@ -302,7 +308,8 @@ def _operation_at(
             fix=f"A named instance is a subclass: `class Name({cls._effect.__name__}[...])`.",
         )
     namespace = {"_effect": effect, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    return cast("type[Operation[Any, Any]]", type(cls.__name__, (cls,), namespace))
+    made = cast("type[Operation[Any, Any]]", type(cls.__name__, (cls,), namespace))
+    return effect._named.setdefault(cls, made)
 
 
 def _make_operation(

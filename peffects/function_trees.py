@@ -1,8 +1,9 @@
 """Finds the syntax tree of a function object, lambdas included.
 
-Files are parsed whole and once.  A `def` is found by its line and name, a lambda by the columns
-that its code object remembers, so several lambdas on one line are no problem.  A file that was
-edited after it was loaded is not the source of the code that runs, and is not taken for it.
+Files are parsed whole and once, unless many others were read since.  A `def` is found by its line
+and name, a lambda by the columns that its code object remembers, so several lambdas on one line are
+no problem.  A file that was edited after it was loaded is not the source of the code that runs, and
+is not taken for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
+
+from peffects.remembered import Recent
 
 __all__ = ["FunctionNode", "Source", "find_source"]
 
@@ -41,7 +44,7 @@ class _File:
     functions: tuple[Source, ...]
 
 
-_FILES: dict[str, _File] = {}
+_FILES: Recent[str, _File] = Recent(64)
 _STARTED_S = time.time()
 
 
@@ -57,7 +60,7 @@ def _file(path: str) -> _File | None:
             module = ast.parse(text, path)
         except SyntaxError:
             return None
-        known = _FILES[path] = _File(text, module, tuple(_functions(module, "")))
+        known = _FILES.keep(path, _File(text, module, tuple(_functions(module, ""))))
     return known
 
 

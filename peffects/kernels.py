@@ -15,6 +15,7 @@ import functools
 import inspect
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -22,6 +23,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from peffects.errors import KernelTypeError, PeffectsError
 from peffects.notices import tell_if_slow
 from peffects.places import show_users_frames, users_frames
+from peffects.remembered import Recent
 from peffects.source import SrcInfo, caller
 from peffects.specialization import Callee, Lowered, Specialization, types_text
 from peffects.staging.ops import run_outside_with
@@ -35,6 +37,10 @@ from peffects.stepping.session import debug
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_MOST_SPECIALIZATIONS = 128
+"""Of one kernel.  A kernel that is called with ever new strings, say, forgets the oldest."""
+_MOST_CALLERS = 1024
 
 __all__ = ["Kernel", "kernel"]
 
@@ -50,6 +56,7 @@ class Kernel(Generic[P, R]):
         self.__pe_function__ = function
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._quick: dict[CallKey, list[Specialization]] = {}
+        self._made: deque[tuple[Signature, Specialization]] = deque()
         self._lock = threading.RLock()
 
     @overload
@@ -193,7 +200,20 @@ class Kernel(Generic[P, R]):
         assert values is not None, "a program fits the call that it was staged for"
         known = self._specializations.get(key, [])
         self._specializations = {**self._specializations, key: [*known, specialization]}
+        self._made.append((key, specialization))
+        if len(self._made) > _MOST_SPECIALIZATIONS:
+            self._forget_oldest()
         return specialization, values
+
+    def _forget_oldest(self) -> None:
+        """Let go of the specialization made first; calls that run it now hold it themselves."""
+        key, oldest = self._made.popleft()
+        rest = [one for one in self._specializations[key] if one is not oldest]
+        others = {k: s for k, s in self._specializations.items() if k != key}
+        self._specializations = {**others, key: rest} if rest else others
+        alive = {id(one) for _, one in self._made}
+        quick = {k: [one for one in s if id(one) in alive] for k, s in self._quick.items()}
+        self._quick = {k: s for k, s in quick.items() if s}
 
     def _remember(
         self, call: Call, specialization: Specialization, values: Sequence[object]
@@ -263,7 +283,7 @@ def _kernel_of(operation: Callable[..., object]) -> Kernel[..., object]:
     return Kernel(operation)
 
 
-_callers: dict[Callable[..., object], set[SrcInfo]] = {}
+_callers: Recent[SrcInfo, bool] = Recent(_MOST_CALLERS)
 """The lines that called loop operations outside kernels."""
 
 
@@ -275,12 +295,11 @@ def _run_outside(
     Its program was staged for the first caller with such arguments, whose line it knows as its own.
     """
     place = here()
-    callers = _callers.setdefault(operation, set())
-    callers.add(place)
+    _callers.keep(place, True)
     try:
         return _kernel_of(operation)(*args, **kwargs)
     except PeffectsError as error:
-        if error.at in callers:
+        if error.at is not None and _callers.get(error.at):
             error.at = place
         raise
 

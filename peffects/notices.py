@@ -8,23 +8,36 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
-__all__ = ["abridged", "tell_if_slow"]
+__all__ = ["abridged", "is_terminal", "tell_if_slow"]
 
 PATIENCE_S = 1.0
 """What takes no longer needs no words."""
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a person reads `stream`: not where it is None, closed, or no real file."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _tell(stream: TextIO, text: str) -> None:
+    with suppress(OSError, ValueError):  # closed by now
+        print(text, file=stream, flush=True)
 
 
 @contextmanager
 def tell_if_slow(text: str) -> Iterator[None]:
     """Write `text` to a terminal if what is inside still runs after a while."""
     stream = sys.stderr
-    if stream is None or not stream.isatty():
+    if not is_terminal(stream):
         yield
         return
-    timer = threading.Timer(PATIENCE_S, print, (text,), {"file": stream, "flush": True})
+    timer = threading.Timer(PATIENCE_S, _tell, (stream, text))
     timer.daemon = True
     timer.start()
     try:

@@ -13,18 +13,13 @@ from typing import Final
 
 from peffects.frames import Frames, HandlerMarker, LoggedFrame, Marker, UnwindMarker
 from peffects.function_trees import FunctionNode, find_source
+from peffects.remembered import remembered
 
 __all__: list[str] = []
 
 _Lines = tuple[range, ...]
 
-_KEPT: Final = 4096
 _ANYWHERE: Final[_Lines] = (range(1 << 31),)
-_guarded: dict[int, tuple[CodeType, _Lines]] = {}
-"""By the identity of a code object: it, and the lines of its `try` and `with` statements.
-
-The hash of a code object takes time in proportion to its length.
-"""
 
 
 def may_have_to_unwind(gen: object) -> bool:
@@ -32,9 +27,7 @@ def may_have_to_unwind(gen: object) -> bool:
     while gen is not None:
         if not isinstance(gen, GeneratorType):
             return True  # some other iterator: it may have a `close`
-        code = gen.gi_code
-        known = _guarded.get(id(code))
-        lines = _guarded_lines(code) if known is None else known[1]
+        lines = _guarded_lines(gen.gi_code)
         if lines and gen.gi_frame is not None:
             at = gen.gi_frame.f_lineno or 0
             if any(at in guarded for guarded in lines):
@@ -43,14 +36,11 @@ def may_have_to_unwind(gen: object) -> bool:
     return False
 
 
+@remembered
 def _guarded_lines(code: CodeType) -> _Lines:
-    """Read in the source; all lines where there is none to be had."""
+    """The lines of its `try` and `with`, read in the source; all where there is none to be had."""
     source = find_source(code)
-    lines = _ANYWHERE if source is None else tuple(_statements(source.node))
-    if len(_guarded) >= _KEPT:
-        _guarded.clear()
-    _guarded[id(code)] = code, lines
-    return lines
+    return _ANYWHERE if source is None else tuple(_statements(source.node))
 
 
 def _statements(function: FunctionNode) -> Iterator[range]:

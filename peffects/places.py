@@ -30,11 +30,11 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_is_internal = functools.cache(is_internal_file)
+_is_internal = functools.lru_cache(maxsize=1024)(is_internal_file)
 _LIBRARY = os.path.dirname(os.path.abspath(functools.__file__)) + os.sep
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _is_library(file: str) -> bool:
     """Whether `file` is of the standard library."""
     return os.path.abspath(file).startswith(_LIBRARY) and "site-packages" not in file

@@ -45,7 +45,12 @@ UNKNOWN = SrcInfo("", 0)
 
 def is_internal_file(file: str) -> bool:
     """Whether `file` belongs to peffects itself (never blamed in a message)."""
-    return os.path.abspath(file).startswith(_PACKAGE_DIR)
+    if not file or file[0] == "<":  # a cell, or what `exec` was given
+        return False
+    try:
+        return os.path.abspath(file).startswith(_PACKAGE_DIR)
+    except OSError:  # relative to a working directory that has been deleted
+        return False
 
 
 def of_frame(frame: FrameType) -> SrcInfo:

@@ -6,12 +6,17 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import peffects as pe
 from peffects import cli
+from peffects.codegen import cache
+from peffects.codegen.cache import ObjectCode
 from peffects.errors import error_classes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +111,7 @@ def test_doctor_tells_the_cache(
     monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
     (tmp_path / "0123.kernels").write_bytes(bytes(3 * 2**20))
     assert cli.main(["doctor"]) == 0
-    assert f"{tmp_path} (entries: 1, 3.0 MiB)" in capsys.readouterr().out
+    assert f"{tmp_path} (entries: 1, 3.0 MiB of at most 512 MiB)" in capsys.readouterr().out
     monkeypatch.setenv("PEFFECTS_CACHE_DIR", "")
     assert cli.main(["doctor"]) == 0
     assert facts(capsys.readouterr().out)["cache"].strip() == "off"
@@ -176,10 +181,6 @@ def test_doctor_gives_advice(
     monkeypatch.setattr(cli, "_usable_cores", lambda: 0)
     cli.main(["doctor"])
     assert "fewer are faster" in capsys.readouterr().out
-    monkeypatch.setattr(cli, "_LARGE_CACHE_MIB", 1)
-    (tmp_path / "0123.kernels").write_bytes(bytes(3 * 2**20))
-    cli.main(["doctor"])
-    assert "python -m peffects cache clear" in capsys.readouterr().out
 
 
 # --- the cache -----------------------------------------------------------------------------------
@@ -188,16 +189,48 @@ def test_doctor_gives_advice(
 def test_cache_lists_and_clears(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    """Kernels by name, size and date, the largest first."""
     monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
-    (tmp_path / "aaaa.kernels").write_bytes(bytes(1024))
-    (tmp_path / "bbbb.kernels").write_bytes(bytes(3 * 1024))
+    for name, size in (("energy", 1024), ("vjp of energy", 3 * 1024)):
+        cache.write(name[0] * 64, ObjectCode(("f",), (), (bytes(size),)), name)
+    (tmp_path / "other.kernels").write_bytes(bytes(1024))
+    used = time.mktime((2024, 5, 6, 7, 8, 0, 0, 0, -1))
+    for path in tmp_path.glob("*.kernels"):
+        os.utime(path, (used, used))
     assert cli.main(["cache"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines] == ["3.0", "1.0", "4.0"]
-    assert [line[2] for line in lines[:2]] == ["bbbb", "aaaa"]
+    head, *rows, total, most = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["size", "last", "used", "key", "kernel"]
+    shown = [(row[0], " ".join(row[2:4]), " ".join(row[5:])) for row in rows]
+    assert shown == [
+        ("3.1", "2024-05-06 07:08", "vjp of energy"),
+        ("1.1", "2024-05-06 07:08", "energy"),
+        ("1.0", "2024-05-06 07:08", "(of another version)"),
+    ]
+    assert (total[:2], total[3]) == (["5.2", "KiB"], "3") and most[0] == f"{512 * 1024:.1f}"
     assert cli.main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out == "deleted 2 entries.\n"
+    assert capsys.readouterr().out == "deleted 3 entries.\n"
     assert list(tmp_path.glob("*.kernels")) == []
+
+
+def test_cache_tells_a_kernel_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
+
+    @pe.kernel
+    def energy_of_springs(x):  # type: ignore[no-untyped-def]
+        return pe.sum(lambda i: x[i] * x[i] * 0.53125)
+
+    pe.grad(energy_of_springs)(np.ones(3))
+    assert cli.main(["cache"]) == 0
+    assert "energy_of_springs" in capsys.readouterr().out
+
+
+def test_commands_run_without_any_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `pythonw`, or a service that has closed them."""
+    for stream in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, None)
+    assert cli.main(["doctor"]) == cli.main(["cache"]) == cli.main(["explain", "PE901"]) == 0
 
 
 def test_cache_tells_when_it_is_off(

@@ -354,7 +354,6 @@ class _KernelText:
         return f"set_{t}"
 
 
-
 def _assigned(loop: Loop) -> frozenset[Local] | None:
     """The locals that a loop changes; None if loops are in it."""
     found = [loop.index]

@@ -14,7 +14,6 @@ slots is told in `loops.py`.  The text of this module is part of every cache key
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, Signature
@@ -147,7 +146,7 @@ def _mark_scope(module: ir.Module, access: ir.Instruction, scope: int) -> None:
     """Say that `access` belongs to `scope` and aliases no other scope."""
     if scope == NO_SCOPE:
         return
-    known = _scopes.setdefault(module, {})
+    known = module.__dict__.setdefault("_peffects_scopes", _Nodes())
     if scope not in known:
         known[scope] = _scope_nodes(module, scope)
     mine, others = known[scope]
@@ -155,9 +154,11 @@ def _mark_scope(module: ir.Module, access: ir.Instruction, scope: int) -> None:
     access.set_metadata("noalias", others)
 
 
-_Nodes: TypeAlias = "dict[int, tuple[ir.MDValue, ir.MDValue]]"
-_scopes: weakref.WeakKeyDictionary[ir.Module, _Nodes] = weakref.WeakKeyDictionary()
-"""The nodes of each module by scope: to look a node up in its module takes a millisecond."""
+class _Nodes(dict[int, tuple[ir.MDValue, ir.MDValue]]):
+    """A module's nodes by scope: to look one up in the module takes a millisecond.
+
+    The module has them as an attribute: they hold it, so no table beside it would let go of it.
+    """
 
 
 def _scope_nodes(module: ir.Module, scope: int) -> tuple[ir.MDValue, ir.MDValue]:

@@ -27,7 +27,7 @@ from peffects.codegen.machine_code import Image, image_of_objects, unknown_symbo
 from peffects.codegen.product_frame import kernel_name
 from peffects.errors import InternalError
 
-__all__ = ["Module", "Statistics", "load", "load_products", "statistics"]
+__all__ = ["Module", "Statistics", "digest_of", "load", "load_products", "statistics"]
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -64,22 +64,28 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def load(source: str, kernels: Sequence[str], key: str = "") -> Module:
+def load(source: str, kernels: Sequence[str], key: str = "", name: str = "") -> Module:
     """Give the addresses of `kernels`, functions `(chunk, frame)` that `source` defines.
 
     `source` is a Python module; `key` is what its meaning depends on beyond its text and the
-    modules of `peffects.codegen` (usually nothing).  Thread-safe; one compilation at a time.
+    modules of `peffects.codegen` (usually nothing); `name` tells users what it is.  Thread-safe;
+    one compilation at a time.
     """
-    text = "\0".join([cache.environment_digest(), key, *kernels, source])
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = digest_of(source, kernels, key)
     with _lock:
         module = _loaded.get(digest)
         if module is None:
-            image = _from_disk(digest) or _compile(source, kernels, digest)
+            image = _from_disk(digest) or _compile_once(source, kernels, digest, name)
             addresses = {name: image.addresses[_entry_name(name)] for name in kernels}
             module = Module(source, digest, addresses, image)
             _loaded[digest] = module
         return module
+
+
+def digest_of(source: str, kernels: Sequence[str], key: str = "") -> str:
+    """What a program's kernels are found by, in this process and on disk."""
+    text = "\0".join([cache.environment_digest(), key, *kernels, source])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_products(dtype: str) -> Module:
@@ -89,7 +95,7 @@ def load_products(dtype: str) -> Module:
         "from peffects.codegen.matrix_product import kernels\n\n"
         f'{", ".join(names)} = kernels("{dtype}")\n'
     )
-    return load(source, names)
+    return load(source, names, name=f"matrix products of {dtype}")
 
 
 def _from_disk(digest: str) -> Image | None:
@@ -103,11 +109,17 @@ def _from_disk(digest: str) -> Image | None:
     return image
 
 
-def _compile(source: str, kernels: Sequence[str], digest: str) -> Image:
+def _compile_once(source: str, kernels: Sequence[str], digest: str, name: str) -> Image:
+    """Compile, unless another process has done it by the time that we may."""
+    with cache.claim(digest):
+        return _from_disk(digest) or _compile(source, kernels, digest, name)
+
+
+def _compile(source: str, kernels: Sequence[str], digest: str, name: str) -> Image:
     start = time.perf_counter()
     code = _object_code(source, kernels, digest)
     image = image_of_objects(code)
-    cache.write(digest, code)
+    cache.write(digest, code, name)
     statistics.compiled += 1
     statistics.compile_s += time.perf_counter() - start
     return image
@@ -118,7 +130,8 @@ def _object_code(source: str, kernels: Sequence[str], digest: str) -> ObjectCode
     # Half a second: only when something must be compiled.
     from peffects.codegen.kernel_compiler import compile_kernels
 
-    namespace = _execute(source, digest)
+    filename = f"<peffects kernels {digest[:16]}>"
+    namespace = _execute(source, filename)
     file, externals = compile_kernels({_entry_name(name): namespace[name] for name in kernels})
     code = ObjectCode(tuple(map(_entry_name, kernels)), externals, (file,))
     if unknown := unknown_symbols(code):
@@ -127,14 +140,14 @@ def _object_code(source: str, kernels: Sequence[str], digest: str) -> ObjectCode
             "which this process does not have.",
             fix="Please report this with the generated source.",
         )
+    linecache.cache.pop(filename, None)  # after an error its lines are wanted
     return code
 
 
-def _execute(source: str, digest: str) -> dict[str, Any]:
-    """Run the generated module; tracebacks and numba's messages can show its lines."""
-    filename = f"<peffects kernels {digest[:16]}>"
+def _execute(source: str, filename: str) -> dict[str, Any]:
+    """Run the generated module; translation and tracebacks find its lines."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    module = ModuleType(f"peffects_kernels_{digest[:16]}")
+    module = ModuleType("peffects_kernels")
     exec(compile(source, filename, "exec"), module.__dict__)
     return module.__dict__
 

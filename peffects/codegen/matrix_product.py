@@ -212,9 +212,7 @@ def _multiply(dtype: str) -> _Kernel:
                         place = c + bytes_of * (i * step_c + j)
                         whole = height == rows and width == columns
                         target, step = place if whole else edge, step_c if whole else columns
-                        has_nan = tile(
-                            depth, line, panel, target, step, fresh or not whole, aside
-                        )
+                        has_nan = tile(depth, line, panel, target, step, fresh or not whole, aside)
                         for r in range(height if has_nan or not whole else 0):
                             for s in range(width):
                                 value = read(edge, r * columns + s)
@@ -280,9 +278,7 @@ class _Tile:
         fused = ir.FunctionType(self.kind, [self.kind] * 3)
         self.times_plus = cgutils.get_or_insert_function(builder.module, fused, name)
 
-    def run(
-        self, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any, aside: Any
-    ) -> Any:
+    def run(self, length: Any, a: Any, b: Any, c: Any, step: Any, fresh: Any, aside: Any) -> Any:
         """Emit all; whether the product has gone aside."""
         builder = self.builder
         before = builder.block

@@ -6,7 +6,6 @@ is full, further lines are counted only, and a note tells how many.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from peffects.codegen.loops import LOG_WORDS, Failure
@@ -41,7 +40,7 @@ def print_log(workspace: Workspace, slot: int, chunks: int, texts: Sequence[Fail
                 decoded(words[at + k], doubles[at + k], dtype)
                 for k, dtype in enumerate(told.operands, start=1)
             ]
-            sys.stdout.write(told.text.format(*shown))
+            print(told.text.format(*shown), end="")  # nothing where there is no stdout
             at += 1 + len(shown)
         if words[start + 1]:
-            sys.stdout.write(f"[{words[start + 1]} more lines were not kept]\n")
+            print(f"[{words[start + 1]} more lines were not kept]")

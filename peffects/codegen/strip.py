@@ -226,7 +226,7 @@ class _Stripper:
         ]
         places: Counter[Local] = Counter()
         for segment in _segments(self.k.body):
-            places.update(_mentioned(segment))
+            places.update(list(_mentioned(segment)))
         assigned = {local for part in _segments(self.k.body) for local in _assigned(part)}
         for local, count in places.items():
             if count > 1 and local in assigned and local not in self.shared:
@@ -316,17 +316,18 @@ def _segments(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
             yield part
 
 
-def _mentioned(body: Sequence[Stmt]) -> set[Local]:
-    """The locals that are read or set."""
-    found = set(_assigned(body))
+def _mentioned(body: Sequence[Stmt]) -> dict[Local, None]:
+    """The locals that are read or set, in order: memory is laid out in it, a set's is random."""
+    found = dict.fromkeys(_assigned(body))
     for stmt in body:
         match stmt:
             case Assign(_, value):
-                found.update(locals_in(value))
+                found.update(dict.fromkeys(locals_in(value)))
             case Store(_, at, value):
-                found.update(locals_in(at), locals_in(value))
+                found.update(dict.fromkeys((*locals_in(at), *locals_in(value))))
             case Branch(condition, then, orelse):
-                found.update(locals_in(condition), _mentioned(then), _mentioned(orelse))
+                inner = (*locals_in(condition), *_mentioned(then), *_mentioned(orelse))
+                found.update(dict.fromkeys(inner))
             case _:
                 pass
     return found

@@ -42,20 +42,25 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _NUMBERS: dict[object, types.Type] = {float: types.float64, int: types.int64}
 
 
-def translate(module: ir.Module, kernels: Mapping[str, FunctionType]) -> None:
-    """Add to `module` a function `void(i64 chunk, i64 frame)` for each kernel, by its name."""
+def translate(module: ir.Module, kernels: Mapping[str, FunctionType]) -> set[str]:
+    """Add to `module` a function `void(i64 chunk, i64 frame)` for each kernel, by its name.
+
+    Gives the files of all functions that were put in place.
+    """
+    files: set[str] = set()
     kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD])
     for name, kernel in kernels.items():
         function = ir.Function(module, kind, name)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         start = builder.append_basic_block("start")
         args = [Typed(types.int64, value) for value in function.args]
-        body = _Translation(builder, builder.block)
+        body = _Translation(builder, builder.block, files)
         builder.position_at_end(start)
         body.call(kernel, args)
         builder.ret_void()
         builder.position_at_end(body.entry)
         builder.branch(start)
+    return files
 
 
 class _Context:
@@ -78,7 +83,7 @@ class _Scope:
     loop_exits: list[ir.Block] = field(default_factory=list)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)  # generated files come and go, those of the package stay
 def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
     """The functions of a file, by the line that Python tells for each."""
     tree = ast.parse("".join(linecache.getlines(filename)))
@@ -89,8 +94,8 @@ def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
 class _Translation:
     """Walks a function and those it calls, and appends instructions."""
 
-    def __init__(self, builder: ir.IRBuilder, entry: ir.Block) -> None:
-        self.builder, self.entry = builder, entry
+    def __init__(self, builder: ir.IRBuilder, entry: ir.Block, files: set[str]) -> None:
+        self.builder, self.entry, self.files = builder, entry, files
         self.scopes: list[_Scope] = []
 
     @property
@@ -104,6 +109,7 @@ class _Translation:
         code = function.__code__
         if any(scope.function.__code__ is code for scope in self.scopes):
             raise InternalError(f"The kernel function {function.__name__} calls itself.")
+        self.files.add(code.co_filename)
         definition = _definitions(code.co_filename)[code.co_firstlineno]
         scope = _Scope(function, self.builder.append_basic_block("done"))
         self.scopes.append(scope)

@@ -7,7 +7,6 @@ counts operations, so that tests can state cost bounds.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -188,7 +187,7 @@ class _Evaluator:
                     told = text.format(*(x.item() for x in self.atoms(operands)))
                     if not tells:
                         raise error(told, at=binding.src, fix=fix)
-                    sys.stdout.write(told)
+                    print(told, end="")
                 return ()
             case _:
                 assert_never(expr)

@@ -35,7 +35,15 @@ from peffects.ir.syntax import (
 )
 from peffects.ir.typing import set_of, value_of
 
-__all__ = ["MOST_BATCH", "TIMES", "MatrixProduct", "Operand", "element_type", "matrix_product", "roles"]
+__all__ = [
+    "MOST_BATCH",
+    "TIMES",
+    "MatrixProduct",
+    "Operand",
+    "element_type",
+    "matrix_product",
+    "roles",
+]
 
 MOST_BATCH = 3
 """Batch axes of a product that has kernels."""

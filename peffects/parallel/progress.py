@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from peffects.notices import is_terminal
+
 __all__ = ["ProgressBar"]
 
 _WIDTH = 30
@@ -25,7 +27,7 @@ class ProgressBar:
     def __call__(self, done: float, total: int, elapsed_s: float) -> None:
         """Draw the bar; the line ends when all is done."""
         file = sys.stderr if self.file is None else self.file
-        if not (self.force or file.isatty()):
+        if file is None or not (self.force or is_terminal(file)):
             return
         part = done / total if total else 1.0
         full = int(part * _WIDTH)

@@ -1,7 +1,8 @@
 """Rewritten functions: from a function object to one whose control flow goes through hooks.
 
-Code is rewritten and compiled once per code object.  Each function object gets a function of its
-own, with the original's globals, defaults and closure cells, and hooks that know the original.
+Code is rewritten and compiled once per code object, and forgotten with it.  Each function object
+gets a function of its own, with the original's globals, defaults and closure cells, and hooks that
+know the original.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
 
 from peffects.function_trees import find_source
+from peffects.remembered import Remembered, remembered
 from peffects.source import is_internal_file
 from peffects.staging.rewrite import HOOKS, rewrite_function
 
 __all__ = ["is_rewritten", "is_users", "rewritten", "with_reads"]
 
-_CODE: dict[tuple[str, CodeType], CodeType | None] = {}
-_REWRITTEN: set[int] = set()
-_KEPT: list[CodeType] = []
+_REWRITTEN: Remembered[CodeType, bool] = Remembered(lambda code: True)
+"""The code that was made here."""
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -39,7 +40,7 @@ def is_users(function: FunctionType) -> bool:
 
 def is_rewritten(function: FunctionType) -> bool:
     """Whether a function was made by rewritten code, and needs no rewriting."""
-    return id(function.__code__) in _REWRITTEN
+    return function.__code__ in _REWRITTEN
 
 
 def rewritten(function: FunctionType, hooks: object) -> FunctionType:
@@ -76,14 +77,8 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
         yield from _all_codes(inner)
 
 
+@remembered
 def _rewritten_code(code: CodeType) -> CodeType | None:
-    key = code.co_filename, code
-    if key not in _CODE:
-        _CODE[key] = _rewrite(code)
-    return _CODE[key]
-
-
-def _rewrite(code: CodeType) -> CodeType | None:
     source = find_source(code)
     if source is None:
         return None
@@ -102,8 +97,7 @@ def _inner_codes(code: CodeType) -> list[CodeType]:
 
 
 def _mark(code: CodeType) -> None:
-    """Remember `code` and all inside it as rewritten; kept, so that ids stay their own."""
-    _REWRITTEN.add(id(code))
-    _KEPT.append(code)
+    """Remember `code` and all inside it as rewritten."""
+    _REWRITTEN(code)
     for inner in _inner_codes(code):
         _mark(inner)

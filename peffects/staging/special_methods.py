@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from peffects.errors import KernelTypeError
+from peffects.remembered import remembered
 from peffects.staging.functions import is_users
 from peffects.staging.scalars import is_symbolic
 from peffects.staging.trace import current, here
@@ -49,7 +50,7 @@ _CALLS: dict[object, str] = {
 _CONVERSIONS = (int, float)
 
 
-@functools.cache
+@remembered
 def _is_ours_or_builtin(kind: type) -> bool:
     """Whether no method of a class is a user's: so it is with most operands."""
     return kind.__module__.partition(".")[0] in ("builtins", "numpy", "peffects")

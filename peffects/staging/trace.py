@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
 from peffects.ir.typing import value_of
 from peffects.parallel.index_set import IndexSet
+from peffects.remembered import remembered
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 from peffects.staging.regions import enclose, export
 from peffects.staging.sizes import Sizes
@@ -446,10 +448,6 @@ def staging() -> Trace:
 
 # --- the user's line -----------------------------------------------------------------------------
 
-_INTERNAL: dict[str, bool] = {}
-_PLACES: dict[tuple[str, CodeType, int], SrcInfo] = {}
-
-
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _SPEAKERS: set[CodeType] = set()
 
@@ -459,12 +457,17 @@ def speaks_for(code: CodeType) -> None:
     _SPEAKERS.add(code)
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_internal(file: str) -> bool:
     """Whether `file` is ours, or numpy's: its functions call us back."""
-    if file not in _INTERNAL:
-        called_back = file == contextlib.__file__ or file.startswith(_NUMPY)
-        _INTERNAL[file] = called_back or is_internal_file(file)
-    return _INTERNAL[file]
+    called_back = file == contextlib.__file__ or file.startswith(_NUMPY)
+    return called_back or is_internal_file(file)
+
+
+@remembered
+def _places_in(code: CodeType) -> dict[int, SrcInfo]:
+    """The places in some code that somebody asked for, by the offset of the instruction."""
+    return {}
 
 
 def here() -> SrcInfo:
@@ -473,10 +476,10 @@ def here() -> SrcInfo:
     while frame is not None:
         code = frame.f_code
         if not _is_internal(code.co_filename):
-            key = code.co_filename, code, frame.f_lasti
-            if key not in _PLACES:
-                _PLACES[key] = of_frame(frame)
-            return _PLACES[key]
+            places = _places_in(code)
+            if frame.f_lasti not in places:
+                places[frame.f_lasti] = of_frame(frame)
+            return places[frame.f_lasti]
         if code in _SPEAKERS:
             place: SrcInfo = frame.f_locals["place"]
             if place.line:

@@ -14,7 +14,6 @@ done leaf by leaf (branches, carries, sums, derivatives) is done to complex numb
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ import numpy as np
 from peffects.errors import KernelTypeError
 from peffects.parallel.index_set import Fin, IndexSet
 from peffects.parallel.packed import Packed
+from peffects.remembered import remembered
 from peffects.staging.complex_numbers import ComplexTable, ComplexTracer, complex_of
 from peffects.staging.scalars import Tracer, is_symbolic
 from peffects.staging.tables import Item, TableTracer, is_plain
@@ -124,7 +124,7 @@ def is_tree(value: object) -> bool:
     return _is_container(kind) or is_array_of_parts(value)
 
 
-@functools.cache
+@remembered
 def _is_container(kind: type) -> bool:
     plain = kind in (tuple, list, dict, *_COMPLEX)
     ours = issubclass(kind, Composite) or kind in OWN or _is_set(kind)

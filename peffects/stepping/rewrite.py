@@ -21,6 +21,7 @@ import copy
 from types import CellType, CodeType, FunctionType
 
 from peffects.function_trees import FunctionNode, Source, find_source
+from peffects.remembered import remembered
 
 __all__ = ["for_debugging"]
 
@@ -34,16 +35,11 @@ _AUGMENTED = {
     ast.LShift: "<<=", ast.RShift: ">>=",
 }  # fmt: skip
 
-_CODE: dict[CodeType, CodeType | None] = {}
-
 
 def for_debugging(function: FunctionType, hooks: object) -> FunctionType | None:
     """`function` with the hooks in it; None if its source cannot be read."""
     code = function.__code__
-    if code not in _CODE:
-        source = find_source(code)
-        _CODE[code] = None if source is None else _compiled(source, code)
-    new_code = _CODE[code]
+    new_code = _code_for_debugging(code)
     if new_code is None:
         return None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
@@ -55,6 +51,13 @@ def for_debugging(function: FunctionType, hooks: object) -> FunctionType | None:
     new.__kwdefaults__ = function.__kwdefaults__
     new.__qualname__ = function.__qualname__
     return new
+
+
+@remembered
+def _code_for_debugging(code: CodeType) -> CodeType | None:
+    """The code with the hooks in it; None if its source cannot be read."""
+    source = find_source(code)
+    return None if source is None else _compiled(source, code)
 
 
 def _compiled(source: Source, code: CodeType) -> CodeType:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import errno
 import os
+import pwd
 import stat
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
 
-from peffects.codegen import cache
+import peffects
+from peffects.codegen import cache, source_names
 from peffects.codegen.cache import CacheWarning, ObjectCode
 
+PACKAGE = Path(peffects.__file__).parent
 CODE = ObjectCode(("peffects.a", "peffects.b"), ("exp",), (b"first", b"", b"third\nline"))
 
 
@@ -131,19 +138,238 @@ def test_environment_digest_depends_on_versions_and_settings(
     assert len(seen) == 3
 
 
-def test_environment_digest_depends_on_the_text_of_this_package(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("fact", ["get_host_cpu_features", "get_host_cpu_name"])
+def test_environment_digest_depends_on_the_processor(
+    monkeypatch: pytest.MonkeyPatch, fact: str
 ) -> None:
+    """A directory may be on the disk of a network, and so used by processors that differ."""
+    before = cache._fixed_environment.__wrapped__()
+    features = llvm.get_host_cpu_features()
+    features["a feature of another processor"] = True
+    others = {"get_host_cpu_features": features, "get_host_cpu_name": "another"}
+    monkeypatch.setattr(llvm, fact, lambda: others[fact])
+    assert cache._fixed_environment.__wrapped__() != before
+
+
+def test_environment_digest_depends_on_each_compiled_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of the intrinsics, for one, must not meet kernels compiled before it."""
-    before = cache._fixed_environment()
-    cache._fixed_environment.cache_clear()
-    read_bytes = Path.read_bytes
+    texts = sorted(cache.compiled_texts())
+    data = {path: Path(path).read_bytes() for path in texts}
+    monkeypatch.setattr(Path, "read_bytes", lambda path: data[os.path.realpath(path)])
+    digest = cache._fixed_environment.__wrapped__
+    seen = {digest()}
+    for path in texts:
+        kept, data[path] = data[path], data[path] + b"# changed"
+        seen.add(digest())
+        data[path] = kept
+    assert len(seen) == len(texts) + 1
 
-    def changed(path: Path) -> bytes:
-        data = read_bytes(path)
-        return data + b"# changed" if path.name == "intrinsics.py" else data
 
-    monkeypatch.setattr(Path, "read_bytes", changed)
-    after = cache._fixed_environment()
-    cache._fixed_environment.cache_clear()
-    assert before != after
+NOT_COMPILED = ("errors", "source.py", "ir")
+"""What compiled modules import beside: errors to raise, places in the user's program for them, and
+programs, all of whose meaning is in the generated source."""
+
+
+def test_compiled_texts_are_all_that_generated_source_and_the_compiler_import() -> None:
+    """Found by following imports, so that none is forgotten; `compile_kernels` refuses others."""
+    generated = [name for name in source_names.IMPORTS if name.startswith("peffects.")]
+    pending = {
+        module_file(name)
+        for name in [
+            *generated,
+            "peffects.codegen.kernel_compiler",
+            "peffects.codegen.matrix_product",
+        ]
+    }
+    found: set[Path | None] = set()
+    while pending:
+        path = pending.pop()
+        if path is not None and path not in found and not is_beside(path):
+            found.add(path)
+            pending |= set(imported(path))
+    files = {os.path.realpath(path) for path in found if path}
+    assert os.path.realpath(PACKAGE / "special.py") in files
+    assert files <= cache.compiled_texts()
+    outside = {path for path in cache.compiled_texts() if "codegen" not in Path(path).parts}
+    assert outside <= files, "nothing is in the key for no reason"
+
+
+def is_beside(path: Path) -> bool:
+    return path.relative_to(PACKAGE).parts[0] in NOT_COMPILED
+
+
+def module_file(name: str) -> Path | None:
+    """The file of a module of the package; None if there is no such module."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file() and candidate != PACKAGE / "__init__.py":
+            return candidate
+    return None
+
+
+def imported(path: Path) -> Iterator[Path | None]:
+    """The files of the package's modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("peffects"):
+            yield module_file(str(node.module))
+            yield from (module_file(f"{node.module}.{alias.name}") for alias in node.names)
+
+
+# --- how much is kept -------------------------------------------------------------------------
+
+
+def digest_number(number: int) -> str:
+    return f"{number:064}"
+
+
+@pytest.fixture
+def small(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of 1 MiB, which has room for four entries of 240 KiB."""
+    monkeypatch.setenv("PEFFECTS_CACHE_MIB", "1")
+    yield place
+    cache._usage.clear()
+
+
+LARGE = ObjectCode(("f",), (), (bytes(240 << 10),))
+
+
+def kept() -> list[int]:
+    return [int(entry.digest) for entry in cache.entries()]
+
+
+def made_older(place: Path) -> None:
+    """Let an hour pass: clocks of files may be coarse."""
+    for entry in cache.entries():
+        os.utime(entry.path, (entry.used_s - 3600, entry.used_s - 3600))
+
+
+def test_what_was_used_least_recently_goes_first(small: Path) -> None:
+    for number in range(4):
+        made_older(small)
+        cache.write(digest_number(number), LARGE)
+    assert kept() == [0, 1, 2, 3]
+    made_older(small)
+    assert cache.read(digest_number(0)) == LARGE, "which now is the one used last"
+    cache.write(digest_number(4), LARGE)
+    assert kept() == [0, 3, 4]
+    assert sum(entry.bytes for entry in cache.entries()) <= 1 << 20
+
+
+def test_another_process_s_entries_are_counted(small: Path) -> None:
+    cache.write(digest_number(0), LARGE)
+    for number in range(1, 9):
+        (small / (digest_number(number) + ".kernels")).write_bytes(bytes(240 << 10))
+    made_older(small)
+    cache.write(digest_number(9), LARGE)
+    assert len(kept()) <= 4 and 9 in kept()
+
+
+def test_limit_holds_after_many_writes(small: Path) -> None:
+    part = ObjectCode(("f",), (), (bytes(30 << 10),))
+    for number in range(100):
+        cache.write(digest_number(number), part)
+    assert sum(entry.bytes for entry in cache.entries()) <= (1 << 20) * 17 // 16
+    assert kept()[-1] == 99
+
+
+def test_writes_do_not_look_at_all_entries_each_time(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    listed = cache.entries
+    monkeypatch.setattr(cache, "entries", lambda: looks.append(1) or listed())
+    for number in range(20):
+        cache.write(digest_number(number), CODE)
+    assert len(looks) == 1
+
+
+def test_files_of_interrupted_processes_are_removed_in_the_end(small: Path) -> None:
+    small.mkdir(parents=True, mode=0o700)
+    old, recent = [small / f"a{k}.new" for k in range(2)]
+    lock = small / "b.lock"
+    for path in (old, recent, lock):
+        path.touch()
+    for path in (old, lock):
+        os.utime(path, (time.time() - 7200,) * 2)
+    cache.write(digest_number(0), CODE)
+    assert not old.exists() and not lock.exists() and recent.exists()
+
+
+def test_limit_that_is_no_number_is_said_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEFFECTS_CACHE_MIB", "1 GB")
+    cache._tell_bad_limit.cache_clear()
+    with pytest.warns(CacheWarning, match="PEFFECTS_CACHE_MIB is '1 GB'") as seen:
+        assert cache.most_bytes() == cache.most_bytes() == 512 << 20
+    assert len(seen) == 1
+
+
+def test_entry_tells_its_name_and_damaged_ones_none(place: Path) -> None:
+    cache.write("a", CODE, "energy")
+    (place / "b.kernels").write_bytes(b"")
+    (place / "c.kernels").write_bytes(cache._MAGIC + bytes(40))
+    (place / "d.kernels").write_bytes((place / "a.kernels").read_bytes()[:60])
+    (place / "e.kernels").mkdir()
+    assert [entry.name for entry in cache.entries()] == ["energy", "", "", ""]
+
+
+# --- where there is no place -------------------------------------------------------------------
+
+
+def test_user_without_home_and_name_costs_one_warning(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("PEFFECTS_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.warns(CacheWarning, match="the user has no home directory") as seen:
+        for _ in range(3):
+            cache.write("0" * 64, CODE)
+            assert cache.read("0" * 64) is None
+            with cache.claim("0" * 64):
+                pass
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("home", ["relative", "/dev/null"])
+def test_home_that_is_no_directory_costs_one_warning(
+    place: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    for name in ("PEFFECTS_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    with pytest.warns(CacheWarning) as seen:
+        cache.write("0" * 64, CODE)
+        assert cache.read("0" * 64) is None
+    assert len(seen) == 1
+
+
+def test_relative_xdg_directory_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PEFFECTS_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert cache.directory() == tmp_path / ".cache" / "peffects" / "kernels"
+
+
+@pytest.mark.parametrize("fails", ["mkstemp", "open", "fdopen"])
+def test_full_disk_costs_one_warning(
+    place: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    owner = cache.tempfile if fails == "mkstemp" else os
+    monkeypatch.setattr(owner, fails, full)
+    with pytest.warns(CacheWarning, match="No space left") as seen:
+        for _ in range(2):
+            with cache.claim("0" * 64):
+                cache.write("0" * 64, CODE)
+        monkeypatch.undo()
+    assert len(seen) == 1
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(place))
+    assert kept() == []

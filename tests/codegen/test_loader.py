@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import math
 import os
 import subprocess
@@ -12,6 +13,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+from llvmlite import ir
 
 from peffects.codegen import cache, llvm_values
 from peffects.codegen.loader import load, statistics
@@ -94,11 +96,12 @@ def test_kernels_are_compiled_where_the_user_has_turned_numba_off(place: Path) -
 
 
 def test_processes_may_fill_one_cache_at_once(place: Path) -> None:
+    """One of them compiles; the others wait for it."""
     started = [start() for _ in range(3)]
     outputs = [process.communicate(timeout=120)[0].split() for process in started]
-    assert all(int(output[0]) + int(output[1]) == 1 for output in outputs)
+    assert sorted(output[:2] for output in outputs) == [["0", "1"], ["0", "1"], ["1", "0"]]
     assert len(list(cache.entries())) == 1
-    assert not list(place.glob("*.new"))
+    assert [path.suffix for path in place.iterdir()] == [".kernels"]
     assert in_another_process() == "0 1 False"
 
 
@@ -141,6 +144,53 @@ def test_machine_code_is_freed_with_its_module(place: Path) -> None:
     del module
     gc.collect()
     assert reference() is None
+
+
+def test_compilations_leave_nothing_behind(place: Path) -> None:
+    """Of 200 kB a compilation: LLVM's context and pass managers, the syntax tree, the lines."""
+    load(source(0.5), ["scale"])
+    before = sorted(name for name in linecache.cache if name.startswith("<peffects"))
+    compiled, size = counts()[0], 0
+    for number in range(1, 61):
+        load(source(1000.0 + number), ["scale"])
+        if number == 20:
+            gc.collect()
+            size = resident_bytes()
+    gc.collect()
+    assert counts()[0] == compiled + 60
+    assert resident_bytes() - size < 40 * 60_000
+    assert sorted(name for name in linecache.cache if name.startswith("<peffects")) == before
+    assert not any(map(is_kernels, gc.get_objects()))
+
+
+def is_kernels(each: object) -> bool:
+    """Whether an object is LLVM's module of some kernels; weak proxies of others are dead."""
+    try:
+        return isinstance(each, ir.Module) and "kernels" in each.name
+    except ReferenceError:
+        return False
+
+
+def resident_bytes() -> int:
+    """The memory that the process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_function_whose_text_is_in_no_key_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its change would go on giving the code of before."""
+    text = source(8.5).replace("* 8.5", "* half(8.5)")
+    text = "from peffects.special import digamma as half\n" + text
+    load(text, ["scale"])
+    assert len(list(cache.entries())) == 1
+    cache.clear()
+    known = cache.compiled_texts()
+    special = {path for path in known if path.endswith("special.py")}
+    monkeypatch.setattr(cache, "compiled_texts", lambda: known - special)
+    gc.collect()
+    with pytest.raises(InternalError, match=r"a function of special\.py, whose text is not part"):
+        load(text, ["scale"])
 
 
 def test_key_distinguishes_what_the_source_does_not(place: Path) -> None:

@@ -84,9 +84,7 @@ def matrix_product(elem: Scalar, into: bool = False) -> CompiledProgram:
         made = tabulate(
             s.b,
             [i, j],
-            lambda o: reduce(
-                o, [k], lambda e: e.prim(p.SCALE, e.index(a, i, k), e.index(b, k, j))
-            ),
+            lambda o: reduce(o, [k], lambda e: e.prim(p.SCALE, e.index(a, i, k), e.index(b, k, j))),
         )
         return CompiledProgram(s.done(made))
     ref = Var("c", Ref(Monoid.ADD, Table((set_of(i), set_of(j)), elem)))

@@ -15,7 +15,7 @@ from fuzz.choices import Choices
 
 __all__ = ["EffectProgram", "effect_program"]
 
-PRELUDE = '''\
+PRELUDE = """\
 import operator
 import numpy as np
 import peffects as pe
@@ -36,7 +36,7 @@ class Bump(Operation[Tally, float]):
 class Look(Operation[Tally, float]): ...
 class Leave(Operation[Tally, None]):
     value: float
-'''
+"""
 
 EXPRESSIONS = (
     "{a}", "{a} + {b}", "{a} - 0.5 * {b}", "np.sin({a}) + {b}", "max({a}, {b})",
@@ -393,7 +393,14 @@ def effect_program(choices: Choices, worlds: bool = False) -> EffectProgram:
     for effect in reversed(order):
         term = f"handle({terms[effect]}, {term})"
     source = "\n".join(
-        [*writer.definitions, *lines, "def program(s, n, x):", f"    return {term}",
-         "def kernel(s, n, x):", "    return pe.run(program(s, n, x))", ""]
+        [
+            *writer.definitions,
+            *lines,
+            "def program(s, n, x):",
+            f"    return {term}",
+            "def kernel(s, n, x):",
+            "    return pe.run(program(s, n, x))",
+            "",
+        ]
     )
     return EffectProgram(PRELUDE + source)

@@ -104,9 +104,7 @@ KINDS: dict[str, Kind] = {
         _drawn_kernel("gradients", True), lambda case: check_gradients(_kernel(case), (5, 3))
     ),
     "wrong-effects": Kind(_wrong_effects, lambda case: check_wrong_effects(case.text)),
-    "wrong-kernels": Kind(
-        _wrong_kernel, lambda case: check_wrong_kernel(_kernel(case), case.text)
-    ),
+    "wrong-kernels": Kind(_wrong_kernel, lambda case: check_wrong_kernel(_kernel(case), case.text)),
 }
 
 # --- kinds that are wrong on purpose, for the tests of the search itself ---------------------------

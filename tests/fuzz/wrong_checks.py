@@ -30,9 +30,7 @@ def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
     return None
 
 
-def _check_native(
-    native: Callable[[], Any], plain: list[Callable[[], Any]], source: str
-) -> str:
+def _check_native(native: Callable[[], Any], plain: list[Callable[[], Any]], source: str) -> str:
     """Python's errors come from plain Python, too, or from a side of an `if` that it did not take."""
     ending = _ending(native, source)
     if ending is None or isinstance(ending, PeffectsError):
@@ -80,6 +78,4 @@ def check_wrong_effects(source: str) -> str:
     for call in plain:
         _ending(call, source)
     with np.errstate(all="ignore"):
-        return _check_native(
-            lambda: pe.kernel(kernel).lower(*ARGUMENTS[0], X), plain, source
-        )
+        return _check_native(lambda: pe.kernel(kernel).lower(*ARGUMENTS[0], X), plain, source)

@@ -61,7 +61,21 @@ def _other_index(choices: Choices, node: ast.AST) -> ast.AST | None:
     """Another index, or one more."""
     if not isinstance(node, ast.Subscript):
         return None
-    texts = ("0.5", "(0, 0)", "'a'", "None", "s", "99", "x", "-1", "...", "at", "1:", "x > 0", "[0]")
+    texts = (
+        "0.5",
+        "(0, 0)",
+        "'a'",
+        "None",
+        "s",
+        "99",
+        "x",
+        "-1",
+        "...",
+        "at",
+        "1:",
+        "x > 0",
+        "[0]",
+    )
     index = ast.parse(f"x[{choices.item(texts)}]", mode="eval").body
     assert isinstance(index, ast.Subscript)
     return ast.Subscript(node.value, index.slice, node.ctx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -16,6 +15,9 @@ from peffects.staging.hooks import Hooks, resolve
 from peffects.staging.trace import STAGED_MARK
 
 __all__ = ["is_staged", "staged_callee", "staged_class", "staged_function"]
+
+
+_STAGED = "_pe_staged_class"
 
 
 class _OwnHooks(Hooks):
@@ -53,11 +55,16 @@ def staged_callee(function: Callable[..., Any]) -> Callable[..., Any]:
     return resolve(function)
 
 
-@functools.cache
 def staged_class(kind: type[Handler[Any, Any]]) -> type[Handler[Any, Any]]:
-    """A subclass of `kind` with rewritten clauses and otherwise the same."""
+    """A subclass of `kind` with rewritten clauses and otherwise the same; `kind` keeps it."""
     if is_staged(kind):
         return kind
+    if _STAGED not in vars(kind):
+        setattr(kind, _STAGED, _staged_class(kind))
+    return vars(kind)[_STAGED]  # type: ignore[no-any-return]
+
+
+def _staged_class(kind: type[Handler[Any, Any]]) -> type[Handler[Any, Any]]:
     staged: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__, STAGED_MARK: True})
     staged.__qualname__ = kind.__qualname__
     staged._clauses = {
