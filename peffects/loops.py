@@ -18,6 +18,7 @@ from peffects.handling import Handled, Handler
 from peffects.masking import Masked
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
+from peffects.unperformed import made
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
 
@@ -78,6 +79,9 @@ class ParFor(Computation):
             )
         return listed
 
+    def _name(self) -> str:
+        return "pfor(...)"
+
     def __repr__(self) -> str:
         return f"<pfor({self.n!r}, {getattr(self.body, '__name__', self.body)!s}), not performed>"
 
@@ -119,7 +123,7 @@ class Loop(Generic[T]):
             def under_handler(i: Any) -> Handled:
                 return Handled(handler, Body(body, i), site, False, spares)
 
-            return ParFor(node.n, under_handler, place, ticks)  # type: ignore[return-value]
+            return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[return-value]
         at = start_at if callable(start_at) else start_at.__getitem__
 
         def under_start(i: Any) -> Handled:
@@ -127,7 +131,7 @@ class Loop(Generic[T]):
             unshared = sys.getrefcount(first) <= _UNSHARED
             return Handled(first, Body(body, i), site, unshared, spares)
 
-        return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
+        return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[return-value]
 
 
 def _references_of_new() -> int:

@@ -40,6 +40,7 @@ from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
+from peffects.unperformed import NEWEST, abandoning, performed, settled
 
 __all__ = ["Stack"]
 
@@ -224,6 +225,7 @@ class Stack:
             elif kind is Body:
                 computation = computation.body(computation.index)
                 if isinstance(computation, Computation):
+                    performed(computation)
                     root = computation
                 elif not isinstance(computation, GeneratorType):
                     self._return(computation)
@@ -282,6 +284,8 @@ class Stack:
                 raise error
         if not k._fresh:
             return False
+        if NEWEST.last is not None:
+            settled()  # `k(value)` that nobody performed may hold it
         if error is not None and isinstance(k._item, ParFor):
             self._place(k._take(self._here, self), k._handler._fork())
             self._deliver(error)
@@ -318,9 +322,11 @@ class Stack:
         below = owner.below
         assert below is not None, "invariant: a handler marker is never the bottom"
         if nothing_to_unwind(self.gen, self.frames, self.mark, owner):
-            self.gen = self.log = None
-            self.frames, self.mark = owner.frames, below
-            owner.ended()
+            if NEWEST.armed:
+                with abandoning():
+                    self._forget_down_to(owner, below)
+            else:
+                self._forget_down_to(owner, below)
             if failure is None:
                 self._return(value)
             else:
@@ -332,6 +338,11 @@ class Stack:
         if self.log is not None:
             self.log = ((self.log, op), Raised(unwind))
         self.error = unwind
+
+    def _forget_down_to(self, owner: HandlerMarker, below: Marker) -> None:
+        self.gen = self.log = None
+        self.frames, self.mark = owner.frames, below
+        owner.ended()
 
     def _drop(self, k: Resumption[Any, Any], value: Any, error: BaseException | None) -> None:
         """Unwind what `k` holds, then go on with `value` or `error` below."""
