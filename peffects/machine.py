@@ -238,7 +238,8 @@ class Machine(Stack):
                     except KeyError:
                         answer = self._answering(item, evidence)
                     if answer is not None:
-                        sent = answer[0](answer[1].handler, item)
+                        clause, owner = answer
+                        sent = clause(owner.handler, item)
                         if sent is None:
                             sent = NONE
                         if log is not None:
