@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from peffects.codegen.launcher import launch_options
     from peffects.debugging import debug_checks
     from peffects.effects import Eff, Effect, Operation, Par, effectful, once, shared
-    from peffects.errors import PeffectsError
+    from peffects.errors import NeverPerformed, PeffectsError
     from peffects.explanation import explain
     from peffects.handlers.throw import Err, Ok
     from peffects.handling import (
@@ -194,6 +194,7 @@ __all__ = [
     "Kernel",
     "Loop",
     "Maybe",
+    "NeverPerformed",
     "Ok",
     "Operation",
     "Packed",
@@ -372,7 +373,10 @@ _HOMES = {
         "once",
         "shared",
     ),
-    "errors": ("PeffectsError",),
+    "errors": (
+        "NeverPerformed",
+        "PeffectsError",
+    ),
     "explanation": ("explain",),
     "handling": (
         "BasicHandler",

@@ -2,14 +2,15 @@
 
 `with debug_checks():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what
 each logged answer looked like, so that one which was changed since is an error instead of a world
-that sees the change of another; and warn when a clause forgets a `k` whose frames have a `finally`
-to run.  Layer 1.
+that sees the change of another; warn when a clause forgets a `k` whose frames have a `finally` to run;
+and raise where a computation was thrown away without having been performed, which is a warning
+otherwise.  Layer 1.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -20,10 +21,15 @@ _debugging: ContextVar[bool] = ContextVar(
 )
 
 
+_followers: list[Callable[[], None]] = []
+
+
 @contextmanager
 def debug_checks(on: bool = True) -> Iterator[None]:
     """Every `run` that starts inside checks more, and is slower."""
     token = _debugging.set(on)
+    for follow in _followers:
+        follow()
     try:
         yield
     finally:
@@ -33,3 +39,8 @@ def debug_checks(on: bool = True) -> Iterator[None]:
 def debugging() -> bool:
     """Whether a `run` that starts now is to check more."""
     return _debugging.get()
+
+
+def follow_debugging(follow: Callable[[], None]) -> None:
+    """Call `follow` whenever debug mode begins."""
+    _followers.append(follow)

@@ -38,6 +38,7 @@ from typing import (
 from peffects.errors import MissingYieldFromError, NotAComputationError, OperationDefinitionError
 from peffects.slotting import OperationType
 from peffects.source import caller, of_code
+from peffects.unperformed import NEWEST, Canary, crowded, late, look_at_new, made, performed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -98,16 +99,23 @@ _FIX = "Perform it: `x = yield from ...`; then use x."
 class Computation:
     """Base of all descriptions of work; performed by `yield from`, by the machine only."""
 
-    __slots__ = ()
+    __slots__ = ("_canary",)
     _tag: ClassVar[Tag]
+    _canary: Canary | None
 
     def __iter__(self) -> Generator[Any, Any, Any]:
+        performed(self)
         answer = yield self._tag, self
         if answer is None:
             self._misused("a loop, an unpacking or a call iterates over")
         return None if answer is NONE else answer
 
+    def _name(self) -> str:
+        """How a message calls it that is not to call anything of the user's."""
+        return type(self).__name__
+
     def _misused(self, how: str) -> NoReturn:
+        performed(self)  # this is told now
         raise MissingYieldFromError(
             f"missing `yield from`: {how} {self!r}, which is not performed yet.",
             at=caller(),
@@ -232,6 +240,10 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
 
         def __iter__(self):
             # As in `Computation`, with the tag known: this is the hottest path of all.
+            if NEWEST.last is self:
+                NEWEST.last = None
+            else:
+                late(self)
             answer = yield PERFORM, self
             if answer is None:
                 self._misused("a loop, an unpacking or a call iterates over")
@@ -256,6 +268,7 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
         return hash((type(self), self._values()))
 
     def __reduce__(self) -> tuple[object, ...]:
+        performed(self)  # whoever gets it answers for it
         return _make_operation, (self._plain, self._effect, self._values())
 
     def _values(self) -> tuple[object, ...]:
@@ -315,7 +328,9 @@ def _operation_at(
 def _make_operation(
     plain: type[Operation[Any, Any]], effect: type[Effect], values: tuple[object, ...]
 ) -> Operation[Any, Any]:
-    return plain.at(effect)(*values)
+    operation = plain.at(effect)(*values)
+    performed(operation)  # it was made elsewhere: here nobody has forgotten anything
+    return operation
 
 
 class Call(Computation):
@@ -338,6 +353,10 @@ class Call(Computation):
 
         def __iter__(self):
             # As in `Computation`, with the tag known.
+            if NEWEST.last is self:
+                NEWEST.last = None
+            else:
+                late(self)
             answer = yield CALL, self
             if answer is None:
                 self._misused("a loop, an unpacking or a call iterates over")
@@ -350,10 +369,14 @@ class Call(Computation):
         return self.function(*self.args)
 
     def __reduce__(self) -> tuple[object, ...]:
+        performed(self)
         wrapper = _importable(self.function)
         if wrapper is None:
             return Call, (self.function, self.args, self.kwargs)
         return _call_again, (wrapper, self.args, self.kwargs)
+
+    def _name(self) -> str:
+        return f"{getattr(self.function, '__name__', 'computation').lstrip('_')}(...)"
 
     def __repr__(self) -> str:
         arguments = [repr(a) for a in self.args]
@@ -389,7 +412,7 @@ class Once(Computation):
 
 def once(thunk: Callable[[], R]) -> Eff[Never, R]:
     """Call `thunk` exactly once, also where the frame is rebuilt for a further world."""
-    return cast("Eff[Never, R]", Once(thunk))
+    return cast("Eff[Never, R]", made(Once(thunk)))
 
 
 class Share(Once):
@@ -407,7 +430,7 @@ def shared(make: Callable[[], AbstractContextManager[R]]) -> Eff[Never, R]:
 
     It is exited at the end of the `run`, or of the iteration of a parallel `for`.
     """
-    return cast("Eff[Never, R]", Share(make))
+    return cast("Eff[Never, R]", made(Share(make)))
 
 
 def effectful(function: Callable[P, Eff[E, R]]) -> Callable[P, Eff[E, R]]:
@@ -417,10 +440,20 @@ def effectful(function: Callable[P, Eff[E, R]]) -> Callable[P, Eff[E, R]]:
     """
     generator = function if inspect.isgeneratorfunction(function) else _delegating(function)
     empty: dict[str, Any] = {}
+    new = True
 
     @functools.wraps(function)
     def make(*args: P.args, **kwargs: P.kwargs) -> Eff[E, R]:
-        return Call(generator, args, kwargs or empty)  # type: ignore[return-value]
+        nonlocal new
+        if new:
+            new = False
+            look_at_new(function.__code__)
+        call = Call(generator, args, kwargs or empty)
+        if NEWEST.last is None:
+            NEWEST.last = call
+        else:
+            crowded(call)
+        return call  # type: ignore[return-value]
 
     make._pe_function = function  # type: ignore[attr-defined]
     make._pe_generator = generator  # type: ignore[attr-defined]
@@ -452,6 +485,7 @@ def is_computation(value: object) -> bool:
 def start(computation: object) -> Generator[Any, Any, Any]:
     """A fresh generator that performs `computation`."""
     if type(computation) is Call:
+        performed(computation)
         return computation.function(*computation.args, **computation.kwargs)
     if isinstance(computation, GeneratorType):
         if computation.gi_frame is None:
@@ -489,6 +523,7 @@ def check_computation(value: object, where: str) -> None:
 def check_performed(value: object, what: str) -> None:
     """Refuse a computation as a final result: somebody forgot to perform it."""
     if isinstance(value, Computation):
+        performed(value)
         raise MissingYieldFromError(
             f"missing `yield from`: the result of {what} is {value!r}, which was never performed.",
             fix="Write `return (yield from ...)`.",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from peffects.effects import Effect
 from peffects.places import Site, suspended_place
 from peffects.source import UNKNOWN, SrcInfo
+from peffects.unperformed import NEWEST, abandoning
 
 if TYPE_CHECKING:
     from peffects.clauses import Clause
@@ -52,6 +53,11 @@ class LoggedFrame:
         self.below = below
         self.script: Any = None
         self.unguarded = False
+
+    def __del__(self) -> None:
+        if NEWEST.armed and self.live:
+            with abandoning():  # no world returned here: what the frame holds waits for nothing
+                self.live.clear()
 
     def take(self) -> Gen | None:
         """The live generator, for the first world that returns here."""

@@ -42,6 +42,7 @@ from peffects.errors import HandlerDefinitionError, NotAComputationError
 from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller, of_code
 from peffects.state_changes import Losing, Watch, fields_read
+from peffects.unperformed import made, performed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -443,7 +444,11 @@ class Handled(Computation):
         self.watch = watch
 
     def __reduce__(self) -> tuple[object, ...]:
+        performed(self)
         return Handled, (self.handler, self.computation, place_of_site(self.site))
+
+    def _name(self) -> str:
+        return f"handle({type(self.handler).__name__}(...), ...)"
 
     def __repr__(self) -> str:
         return f"<handle({self.handler!r}, {self.computation!r}), not performed>"
@@ -461,7 +466,9 @@ def _installing(h: Any, c: Any, site: Site) -> Handled:
             f"`handle` takes a handler first, and was given {h!r}.", at=caller(), fix=hint
         )
     check_computation(c, "handle")
-    return Handled(h, c, site)
+    if isinstance(c, Computation):
+        performed(c)  # if it is: it goes with the one around it
+    return made(Handled(h, c, site))
 
 
 if MYPY:

@@ -21,6 +21,7 @@ from peffects.masking import Masked
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
 from peffects.state_changes import watch
+from peffects.unperformed import made
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
 
@@ -81,6 +82,9 @@ class ParFor(Computation):
             )
         return listed
 
+    def _name(self) -> str:
+        return "pfor(...)"
+
     def __repr__(self) -> str:
         return f"<pfor({self.n!r}, {getattr(self.body, '__name__', self.body)!s}), not performed>"
 
@@ -126,7 +130,7 @@ class Loop(Generic[T]):
             def under_handler(i: Any) -> Handled:
                 return Handled(handler, Body(body, i), site, False, spares, watched)
 
-            return ParFor(node.n, under_handler, place, ticks)  # type: ignore[return-value]
+            return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[return-value]
         at = starts_at_call(start_at, self._handler, handler)
 
         def under_start(i: Any) -> Handled:
@@ -134,7 +138,7 @@ class Loop(Generic[T]):
             unshared = sys.getrefcount(first) <= _UNSHARED
             return Handled(first, Body(body, i), site, unshared, spares)
 
-        return ParFor(node.n, under_start, place, ticks)  # type: ignore[return-value]
+        return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[return-value]
 
 
 def starts_at_call(

@@ -50,6 +50,7 @@ from peffects.replay import AnswerStart, ClauseStart
 from peffects.resumption import Drop, Resume, Resumption
 from peffects.scopes import Scope
 from peffects.stack import Stack
+from peffects.unperformed import NEWEST, forgive, performed, runner, settled
 
 __all__ = ["RAISED", "RETURNED", "Machine"]
 
@@ -80,6 +81,8 @@ class Machine(Stack):
         return self._finish()
 
     def _start(self, computation: Any) -> None:
+        if isinstance(computation, Computation):
+            performed(computation)
         try:
             self._enter(computation)
         except BaseException as error:
@@ -91,6 +94,8 @@ class Machine(Stack):
         self.mark, self.done = TOP, False
         self._start(computation)
         self._drive()
+        if NEWEST.last is not None:
+            settled(quietly=self.failure is not None)
         if self.failure is not None:
             raise self.failure
         return self.result
@@ -126,6 +131,8 @@ class Machine(Stack):
         self.finished = True
         if self.resources is not None:
             self._close_resources(self.resources)
+        if NEWEST.last is not None:
+            settled(quietly=self.failure is not None)
         if self.failure is not None:
             raise self.failure
         return self.result
@@ -214,6 +221,8 @@ class Machine(Stack):
                         sent = NONE if sent is None else sent
                         continue
                     self.gen, self.log, self.frames = None, None, frames
+                    if NEWEST.last is not None:
+                        settled(gen.gi_code)
                     if frames is None and self.mark is TOP:
                         self.result = sent
                         self.done = True
@@ -231,7 +240,8 @@ class Machine(Stack):
                     except KeyError:
                         answer = self._answering(item, evidence)
                     if answer is not None:
-                        sent = answer[0](answer[1].handler, item)
+                        clause, owner = answer
+                        sent = clause(owner.handler, item)
                         if sent is None:
                             sent = NONE
                         if log is not None:
@@ -263,6 +273,8 @@ class Machine(Stack):
         if isinstance(failure, ValueError) and failure.args == ("generator already executing",):
             failure = running_elsewhere(gen)  # asking `gi_running` would be too late by now
         strip_internal(failure, known)
+        if NEWEST.armed:
+            forgive(failure, known)
         if gen.gi_frame is None:
             self.gen = self.log = None
         elif self.log is not None:
@@ -408,10 +420,13 @@ class Iteration:
             return self._perform(self.starts(i))
         result = self.body(i)
         if type(result) is Call:
+            performed(result)
             return self._perform(result.function(*result.args, **result.kwargs))
         if isinstance(result, _PERFORMABLE):
             result = Machine(self.runner, self.options).run(result)
             check_performed(result, "an iteration")
+        if NEWEST.last is not None:
+            settled()
         return result
 
     def _perform(self, gen: Gen) -> Any:
@@ -419,8 +434,14 @@ class Iteration:
             yielded = gen.send(None)
         except StopIteration as stop:  # it performed nothing: no machine is needed
             result = stop.value
+            if NEWEST.last is not None:
+                settled(gen.gi_code)
         else:
             result = Machine(self.runner, self.options).run_from(gen, yielded)
         if isinstance(result, Computation):
             check_performed(result, "an iteration")
         return result
+
+
+for _function in (Machine._finish, Machine.perform, Iteration.__call__):
+    runner(_function)

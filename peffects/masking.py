@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from peffects.effects import HANDLE, Computation, Eff, Effect, check_computation
 from peffects.errors import NotAComputationError
 from peffects.source import caller
+from peffects.unperformed import made, performed
 
 __all__ = ["mask"]
 
@@ -31,6 +32,9 @@ class Masked(Computation):
     def __init__(self, effects: tuple[type[Effect], ...], computation: Any) -> None:
         self.effects = effects
         self.computation = computation
+
+    def _name(self) -> str:
+        return f"mask({', '.join(effect.__name__ for effect in self.effects)}, ...)"
 
     def __repr__(self) -> str:
         names = ", ".join(effect.__name__ for effect in self.effects)
@@ -59,4 +63,6 @@ else:
                 fix="Name the effect: `mask(State, c)`.",
             )
         check_computation(c, "mask")
-        return Masked((effect,), c)
+        if isinstance(c, Computation):
+            performed(c)
+        return made(Masked((effect,), c))

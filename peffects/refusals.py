@@ -23,6 +23,7 @@ from peffects.errors import (
 from peffects.frames import HandlerMarker, Marker, Unwind, handlers_in_scope, masks_in_scope
 from peffects.places import place_of_error, place_of_site, suspended_place
 from peffects.source import SrcInfo, of_code
+from peffects.unperformed import performed
 
 if TYPE_CHECKING:
     from peffects.resumption import Resumption
@@ -113,6 +114,8 @@ def no_traverse(owner: HandlerMarker, place: SrcInfo) -> TraverseError:
 def refuse_bare(gen: Any, yielded: object) -> NoReturn:
     """A generator yielded something by itself: `yield` stands where `yield from` is due."""
     if is_computation(yielded):
+        if isinstance(yielded, Computation):
+            performed(yielded)
         what = f"`yield` instead of `yield from`: {yielded!r} was yielded, not performed."
     else:
         what = f"an effectful function yielded {yielded!r}, which is no computation."
@@ -125,6 +128,7 @@ def refuse_bare(gen: Any, yielded: object) -> NoReturn:
 
 def never_performed(value: Computation, handler: str, item: object) -> MissingYieldFromError:
     """A clause ended with a computation as its answer."""
+    performed(value)
     clause = item._clause if isinstance(item, Operation) else "traverse"
     return MissingYieldFromError(
         f"missing `yield from`: clause `{clause}` of `{handler}` returned {value!r}, which was"

@@ -22,6 +22,7 @@ from peffects.errors import (
 from peffects.frames import Segment
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
+from peffects.unperformed import NEWEST, late, made
 
 if TYPE_CHECKING:
     from peffects.handling import Handler
@@ -78,15 +79,15 @@ class Resumption(Generic[V, R]):
 
     def __call__(self, value: V) -> Eff[Any, R]:
         """Resume with `value`, under a fork of the clause's handler."""
-        return Resume(self, value, None)  # type: ignore[return-value]
+        return made(Resume(self, value, None))  # type: ignore[return-value]
 
     def throw(self, error: BaseException) -> Eff[Any, R]:
         """Resume by raising `error` where the operation was performed."""
-        return Resume(self, None, error)  # type: ignore[return-value]
+        return made(Resume(self, None, error))  # type: ignore[return-value]
 
     def drop(self) -> Eff[Any, None]:
         """Unwind what is held now: `finally` and `with` of its frames run."""
-        return Drop(self)  # type: ignore[return-value]
+        return made(Drop(self))  # type: ignore[return-value]
 
     def _take(self, user: Callable[[], SrcInfo], by: Stack) -> Segment:
         """Give the segment to resume, or say why there is none.
@@ -169,10 +170,17 @@ class Resume(Computation):
 
         def __iter__(self):
             # As in `Computation`, with the tag known: worlds are resumed often.
+            if NEWEST.last is self:
+                NEWEST.last = None
+            else:
+                late(self)
             answer = yield RESUME, self
             if answer is None:
                 self._misused("a loop, an unpacking or a call iterates over")
             return None if answer is NONE else answer
+
+    def _name(self) -> str:
+        return "k(...)"
 
     def __repr__(self) -> str:
         given = self.value if self.error is None else self.error
@@ -187,6 +195,9 @@ class Drop(Computation):
 
     def __init__(self, resumption: Resumption[Any, Any]) -> None:
         self.resumption = resumption
+
+    def _name(self) -> str:
+        return "k.drop()"
 
     def __repr__(self) -> str:
         return f"<k.drop() of {self.resumption._what}, not performed>"

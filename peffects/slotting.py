@@ -9,10 +9,13 @@ the setters of the slots.  Slots have to be known before the class exists, which
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from dataclasses import MISSING, Field, dataclass
 from types import FunctionType, MemberDescriptorType
 from typing import Any, TypeVar, cast
+
+from peffects.unperformed import NEWEST, crowded, look_closely, made
 
 __all__: list[str] = []
 
@@ -36,13 +39,37 @@ class OperationType(type):
 
 def _frozen(cls: C) -> C:
     has_own = "__init__" in cls.__dict__
-    made: Any = dataclass(frozen=True, eq=False, slots="__slots__" not in cls.__dict__)(cls)
-    if made is not cls:
-        _rebind_class_cells(cls, made)
-    made._fields = tuple(field.name for field in dataclasses.fields(made))
-    if not has_own and _is_plain(made):
-        made.__init__ = _constructor(made)
-    return cast(C, made)
+    slotted: Any = dataclass(frozen=True, eq=False, slots="__slots__" not in cls.__dict__)(cls)
+    if slotted is not cls:
+        _rebind_class_cells(cls, slotted)
+    slotted._fields = tuple(field.name for field in dataclasses.fields(slotted))
+    plain = not has_own and _is_plain(slotted)
+    slotted.__init__ = _first(slotted, _constructor(slotted) if plain else _noting(slotted))
+    return cast(C, slotted)
+
+
+def _noting(cls: Any) -> Any:
+    """The constructor of the class, which also notes that an operation was made."""
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        made(self)
+
+    return __init__
+
+
+def _first(cls: Any, construct: Any) -> Any:
+    """The constructor until it is used: where a class is new to a program, we look closely."""
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        cls.__init__ = construct
+        look_closely()
+        construct(self, *args, **kwargs)
+
+    return __init__
 
 
 def _rebind_class_cells(old: type, new: type) -> None:
@@ -74,9 +101,12 @@ def _constructor(cls: Any) -> FunctionType:
     """A constructor with the signature of the generated one."""
     generated, names = cls.__init__, cls._fields
     setters = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
-    body = [f"    _set_{name}(self, {name})" for name in names] or ["    pass"]
+    setters |= {"_newest": NEWEST, "_crowded": crowded}
+    body = [f"    _set_{name}(self, {name})" for name in names]
+    body += ["    if _newest.last is None:", "        _newest.last = self"]
+    body += ["    else:", "        _crowded(self)"]
     lines = [f"def __init__({', '.join(['self', *names])}):", *body]
-    exec("\n".join(lines), setters)
+    exec(compile("\n".join(lines), __file__, "exec"), setters)  # a frame of ours, not the user's
     made = cast(FunctionType, setters["__init__"])
     made.__defaults__ = generated.__defaults__
     made.__annotations__ = generated.__annotations__

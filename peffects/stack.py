@@ -44,6 +44,7 @@ from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
+from peffects.unperformed import NEWEST, abandoning, performed, settled
 
 __all__ = ["Stack"]
 
@@ -261,6 +262,7 @@ class Stack:
             elif kind is Body:
                 computation = computation.body(computation.index)
                 if isinstance(computation, Computation):
+                    performed(computation)
                     root = computation
                 elif not isinstance(computation, GeneratorType):
                     self._return(computation)
@@ -320,6 +322,8 @@ class Stack:
                 raise error
         if not k._fresh:
             return False
+        if NEWEST.last is not None:
+            settled()  # `k(value)` that nobody performed may hold it
         if error is not None and isinstance(k._item, ParFor):
             self._place(k._take(self._here, self), k._handler._fork())
             self._deliver(error)
@@ -361,9 +365,11 @@ class Stack:
         assert below is not None, "invariant: a handler marker is never the bottom"
         unwound = self.unwound and is_unwound(below)
         if not unwound and nothing_to_unwind(self.gen, self.frames, self.mark, owner):
-            self.gen = self.log = None
-            self.frames, self.mark = owner.frames, below
-            owner.ended()
+            if NEWEST.armed:
+                with abandoning():
+                    self._forget_down_to(owner, below)
+            else:
+                self._forget_down_to(owner, below)
             if failure is None:
                 self._return(value)
             else:
@@ -377,6 +383,11 @@ class Stack:
             self.log = ((self.log, op), Raised(unwind))
         unwind.thrown_into = places_in(self.gen)
         self.error = unwind
+
+    def _forget_down_to(self, owner: HandlerMarker, below: Marker) -> None:
+        self.gen = self.log = None
+        self.frames, self.mark = owner.frames, below
+        owner.ended()
 
     def _drop(
         self,

@@ -151,6 +151,23 @@ class ResumptionExpired(PeffectsError):
     code = "PE108"
 
 
+class NeverPerformed(PeffectsError, RuntimeWarning):
+    """A computation was thrown away, and was never performed: a warning; in debug mode an error.
+
+    Wrong::
+
+        guard(a > 2)            # nothing happens
+        put(a)
+
+    Right::
+
+        yield from guard(a > 2)
+        yield from put(a)
+    """
+
+    code = "PE109"
+
+
 class ReplayDivergence(PeffectsError):
     """Code between two operations did something else when it was run again for a further world.
 

@@ -76,7 +76,7 @@ class UnresumedResumption(PeffectsError, UserWarning):
     Wrong::
 
         def question(self, op, k):
-            k(1)                            # `yield from` is missing
+            return 0                        # and `k` is never resumed
 
     Right: `return (yield from k(1))`; or `yield from k.drop()` where unwinding is meant.
     """

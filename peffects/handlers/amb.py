@@ -78,9 +78,6 @@ class Fail(Operation[Amb, Never]):
     """This world has no result."""
 
 
-_FAIL: Any = Fail()
-
-
 def amb(options: Iterable[T], weights: Iterable[Weight] | None = None) -> Eff[Amb, T]:
     """One of the options: the rest runs once for each.
 
@@ -93,7 +90,7 @@ def amb(options: Iterable[T], weights: Iterable[Weight] | None = None) -> Eff[Am
 
 def fail() -> Eff[Amb, Never]:
     """End this world without a result."""
-    return _FAIL  # type: ignore[no-any-return]
+    return Fail()
 
 
 def guard(condition: bool) -> Eff[Amb, None]:

@@ -100,8 +100,8 @@ def _steps(c: Any, at: type[Emit[Any]], executor: Executor) -> Generator[Any, No
             if not isinstance(answer, _Emitted):
                 check_performed(answer, "`iterate`")
                 return answer
-            pending = answer.k(None)
             yield answer.value
+            pending = answer.k(None)
     finally:
         machine.close()
 

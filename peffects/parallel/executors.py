@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from peffects.errors import LoopCancelled
 from peffects.loops import OnTick
 from peffects.source import SrcInfo
+from peffects.unperformed import NEWEST, forgive
 
 __all__ = ["Executor", "Serial", "Shuffled", "Threads", "report"]
 
@@ -130,6 +131,8 @@ class RunningLoop:
 
     def failed(self, i: int, error: BaseException) -> None:
         """Iteration `i` failed; of several failures the first in index order counts."""
+        if NEWEST.armed:
+            forgive(error)
         error.add_note(f"in iteration {i} of the parallel for at {self.where()}")
         with self._lock:
             if i < self.limit:

@@ -17,6 +17,7 @@ from peffects.parallel.index_set import Fin, Idx, IndexSet
 from peffects.parallel.structures import as_index_set, is_index_set
 from peffects.parallel.table import Table
 from peffects.source import caller
+from peffects.unperformed import made, performed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +49,8 @@ class TableFor(ParFor):
         self.function = function
 
     def __reduce__(self) -> tuple[object, ...]:
-        return pfor, (self.over, self.function)
+        performed(self)
+        return _pfor_again, (self.over, self.function)
 
     def collect(self, values: Sequence[Any]) -> Table[Any, Any]:
         """The table of the iterations' values."""
@@ -100,14 +102,20 @@ else:
             node = TableFor(over, body, n, _at_index(n, body))
             if hasattr(body, "_pe_generator"):
                 node.starts = _at_index(n, body._pe_generator)
-            return node
+            return made(node)
         if isinstance(n, Sequence) or hasattr(n, "__array_interface__"):
-            return TableFor(n, body, Fin(len(n)), lambda i: body(n[i]))
+            return made(TableFor(n, body, Fin(len(n)), lambda i: body(n[i])))
         raise IndexSetError(
             f"`pfor` loops over an index set, a sequence or an array, and was given {n!r}.",
             at=caller(),
             fix=f"Write `pfor(Fin({n}), ...)`." if isinstance(n, int) else "Make a list of it.",
         )
+
+
+def _pfor_again(over: Any, function: Callable[[Any], Any]) -> Any:
+    node: Any = pfor(over, function)
+    performed(node)  # it was made elsewhere
+    return node
 
 
 def _at_index(n: IndexSet[Any], body: Callable[[Any], Any]) -> Callable[[int], Any]:

@@ -30,6 +30,7 @@ from peffects.loops import OnTick, ParFor
 from peffects.machine import Machine
 from peffects.parallel.executors import RunningLoop, Worker, running_worker
 from peffects.places import strip_internal
+from peffects.unperformed import runner
 
 __all__ = ["run_async"]
 
@@ -119,6 +120,9 @@ class AsyncMachine(Machine):
         result = await machine.run_async(result)
         check_performed(result, "an iteration")
         return result
+
+
+runner(AsyncMachine.run_async)
 
 
 def _no_runner(*_: object) -> NoReturn:

@@ -39,6 +39,7 @@ from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.tree_tables import TreeTable, finish_tree_table
 from peffects.staging.values import Missing
+from peffects.unperformed import made
 
 __all__ = ["ConditionalExit", "StagedFor", "StagedLoop", "run_loop", "staged_pfor", "traverse_of"]
 
@@ -122,7 +123,7 @@ class StagedLoop:
         under = StagedFor(
             self._node.n, lambda i: Handled(at(i), Body(body, i), site), self._shown, self._place
         )
-        return under  # type: ignore[return-value]
+        return made(under)  # type: ignore[return-value]
 
 
 def staged_pfor(n: Any, body: Any) -> StagedFor:
@@ -140,7 +141,7 @@ def staged_pfor(n: Any, body: Any) -> StagedFor:
     def at_index(index: object) -> object:
         return call(value[index] if isinstance(value, TableTracer) else index)
 
-    return StagedFor(StagedSet(value), at_index, True, here())
+    return made(StagedFor(StagedSet(value), at_index, True, here()))
 
 
 def run_loop(iterate: Callable[[Body], object], node: StagedFor) -> TreeTable:
