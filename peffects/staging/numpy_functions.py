@@ -77,6 +77,7 @@ from peffects.staging.numpy_shapes import (
 from peffects.staging.scalars import binary, compare, convert, is_whole, logical, select, unary
 from peffects.staging.scalars import test as float_test
 from peffects.staging.trace import here
+from peffects.staging.whole_numbers import literal_whole
 
 __all__ = ["FUNCTIONS", "call"]
 
@@ -107,7 +108,7 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> object:
     k = literal_axis(axis, table.ndim)
     later = (*(slice(None) for _ in range(k)), slice(1, None))
     sooner = (*later[:-1], slice(None, -1))
-    for _ in range(n):
+    for _ in range(literal_whole(n, "`n` of `np.diff`", "Write the number: `n=2`.")):
         table = as_table(binary(op.SUB, table[later], table[sooner]))
     return table
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from peffects.errors import ControlFlowError, DataRaceError, KernelTypeError
 from peffects.ir import primitives as op
@@ -29,6 +29,7 @@ from peffects.staging.tables import Item, TableTracer, place_of
 from peffects.staging.trace import Cell, Kind, current, here, staging
 from peffects.staging.trees import is_tree
 from peffects.staging.values import Fixed, Tree, atoms_of, describe, rebuild, tree_of
+from peffects.staging.whole_numbers import known_whole, whole_number
 
 __all__ = ["StateTracer", "state"]
 
@@ -262,7 +263,8 @@ def for_each(count: object, body: Callable[[object], None]) -> None:
 
 
 def _is_all(item: Item) -> bool:
-    return isinstance(item, slice) and item == slice(None)
+    is_open = isinstance(item, slice) and item.start is None and item.stop is None
+    return is_open and cast(slice, item).step is None
 
 
 def _without_ellipsis(items: tuple[Item, ...], ndim: int) -> tuple[Item, ...]:
@@ -276,18 +278,17 @@ def _without_ellipsis(items: tuple[Item, ...], ndim: int) -> tuple[Item, ...]:
 
 def _bounds(part: slice, size: ScalarTracer) -> tuple[object, object]:
     """The start and the length of a slice of step 1, cut to the axis as Python does."""
-    if part.step not in (None, 1):
+    if part.step is not None and known_whole(part.step) != 1:
         raise KernelTypeError(
             "a slice with a step is set.", at=here(), fix="Write a `range` loop over its places."
         )
-    start = _clamped(part.start, 0, size)
-    stop = _clamped(part.stop, size, size)
+    start: object = _clamped(part.start, size) if part.start is not None else 0
+    stop: object = _clamped(part.stop, size) if part.stop is not None else size
     return start, binary(op.MAX, binary(op.SUB, stop, start), 0)
 
 
-def _clamped(bound: object, default: object, size: ScalarTracer) -> object:
-    if bound is None:
-        return default
+def _clamped(given: object, size: ScalarTracer) -> object:
+    bound = whole_number(given, "the bound of a slice")
     if isinstance(bound, int) and bound >= 0:
         return binary(op.MIN, bound, size)
     from_end = select(compare(op.LT, bound, 0), binary(op.ADD, bound, size), bound)
