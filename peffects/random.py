@@ -47,6 +47,7 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.sorting import argsort, searchsorted
 from peffects.staging.trace import current, here, staging
+from peffects.staging.whole_numbers import literal_whole
 
 __all__ = [
     "bernoulli",
@@ -74,13 +75,13 @@ def key(seed: Any) -> Any:
 
 def split(key: Any, count: Any = 2) -> Any:
     """New keys, independent of each other: a tuple of `count`, a literal number."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    fix = "In a loop, `fold_in(key, i)` gives each iteration a key."
+    number = literal_whole(count, "the number of keys of `split`", fix)
+    if number < 1:
         raise KernelTypeError(
-            f"a key is split into {count!r:.60}, which is no literal number from 1 on.",
-            at=here(),
-            fix="In a loop, `fold_in(key, i)` gives each iteration a key.",
+            f"a key is split into {number} keys.", at=here(), fix="Give a number from 1 on."
         )
-    return tuple(fold_in(key, number) for number in range(count))
+    return tuple(fold_in(key, k) for k in range(number))
 
 
 def fold_in(key: Any, number: Any) -> Any:

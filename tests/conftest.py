@@ -20,8 +20,13 @@ import pytest
 
 os.environ["NUMBA_NUM_THREADS"] = "4"
 os.environ.setdefault("PEFFECTS_NUM_THREADS", "4")
+os.environ.setdefault("PEFFECTS_STAGING_STEPS", "100000")  # what has no end is told soon
 _CACHE_DIR = tempfile.mkdtemp(prefix="peffects-test-cache-")
 os.environ["PEFFECTS_CACHE_DIR"] = _CACHE_DIR
+
+import symbol_guard  # noqa: E402  after the environment is set, as it imports the package
+
+symbol_guard.install()
 
 GOLDEN_DIR = Path(__file__).parent / "golden"
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from everywhere import run_everywhere
+from fuzz.sources import check_equal
 from kernel_checks import refused
 from test_kernel_effects import check_staged
-from fuzz.sources import check_equal
 
 import peffects as pe
 from peffects import Err, Ok, effectful, handle, pfor, run

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzz.sources import check_equal
 from staged import run as evaluated
 from staged import text
-from fuzz.sources import check_equal
 
 import peffects as pe
 from peffects import (

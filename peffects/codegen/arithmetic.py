@@ -138,7 +138,7 @@ def _unless_nothing(builder: _Builder, value: ir.Value, nothing: Callable[[], An
 
 
 def _scaled(builder: _Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x * y, where 0 times anything is 0."""
+    """X * y, where 0 times anything is 0."""
 
     def nothing() -> Any:
         return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]

@@ -221,3 +221,23 @@ class KernelEffectError(PeffectsError, TypeError):
     """
 
     code = "PE213"
+
+
+class StagingLimitError(PeffectsError):
+    """A kernel is staged in more steps than are allowed: it has no end, or is far too large.
+
+    Loops over Python sequences are unrolled, and calls are staged where they stand.
+
+    Wrong:
+
+        def twice(n, x): return x if n == 0 else twice(n - 1, x) + twice(n - 1, x)
+
+        @pe.kernel
+        def f(x): return twice(40, x)
+
+    Right: a loop that is staged once.
+
+        for _ in range(40): x = x + x
+    """
+
+    code = "PE214"

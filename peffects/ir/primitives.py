@@ -225,13 +225,13 @@ def _power(x: Value, y: Value) -> Value:
 
 
 def _scale(x: Value, y: Value) -> Value:
-    """x * y, but 0 in place of nan where a factor is 0."""
+    """X * y, but 0 in place of nan where a factor is 0."""
     product: Value = np.multiply(x, y)
     return x.dtype.type(0) if np.isnan(product) and (x == 0 or y == 0) else product
 
 
 def _unscale(x: Value, y: Value) -> Value:
-    """x / y, but 0 in place of nan where the factor x or 1 / y is 0."""
+    """X / y, but 0 in place of nan where the factor x or 1 / y is 0."""
     quotient: Value = np.true_divide(x, y)
     return x.dtype.type(0) if np.isnan(quotient) and (x == 0 or np.isinf(y)) else quotient
 

@@ -23,6 +23,7 @@ from peffects.parallel.index_set import (
     IndexSet,
     Product,
     about_indices,
+    is_less,
     is_symbol,
     symbols_for,
 )
@@ -147,7 +148,7 @@ class Range(IndexSet[Any]):
         Use it with `match(r.project(i), just=..., nothing=...)`.
         """
         from_start = self.base.ordinal(i) - self.first
-        inside = (from_start >= 0) & (from_start < self.size)
+        inside = is_less(-1, from_start) & is_less(from_start, self.size)
         return Maybe(self).index(_select(inside, from_start, self.size))
 
     def __repr__(self) -> str:
@@ -423,7 +424,7 @@ class Tiles(Pairs):
     def size_at(self, p: Any) -> Any:
         """The width, but for the last."""
         rest = self.of.size - p * self.width
-        return _select(rest < self.width, rest, self.width)
+        return _select(is_less(rest, self.width), rest, self.width)
 
     def first_at(self, p: Any) -> Any:
         """After `p` whole tiles."""

@@ -58,6 +58,15 @@ class Symbols(Protocol):
     def least(self, left: Any, right: Any) -> Any:
         """The lesser of two numbers."""
 
+    def is_equal(self, left: Any, right: Any) -> Any:
+        """Whether two numbers are equal."""
+
+    def is_less(self, left: Any, right: Any) -> Any:
+        """Whether a number is less than another."""
+
+    def is_same_set(self, one: Any, other: Any) -> Any:
+        """Whether two index sets are equal, as `==` has it."""
+
     def as_index_set(self, value: Any) -> IndexSet[Any] | None:
         """The index set that a symbol stands for; None if it stands for none."""
 
@@ -101,6 +110,12 @@ def is_symbol(value: object) -> bool:
 def symbols_for(*values: object) -> Symbols | None:
     """What understands `values`; None if they are ordinary."""
     return _understood[0] if any(map(is_symbol, values)) else None
+
+
+def is_less(left: Any, right: Any) -> Any:
+    """`left < right`; of symbols another symbol."""
+    symbols = symbols_for(left, right)
+    return left < right if symbols is None else symbols.is_less(left, right)
 
 
 # --- indices -------------------------------------------------------------------------------------
@@ -190,6 +205,9 @@ class IndexSet(Generic[N]):
         return any(map(is_symbol, self.made_of))
 
     def __eq__(self, other: object) -> bool:
+        symbols = symbols_for(self, other)
+        if symbols is not None:
+            return cast(bool, symbols.is_same_set(self, other))
         return type(other) is type(self) and self.made_of == cast("Self", other).made_of
 
     def __hash__(self) -> int:
@@ -451,6 +469,10 @@ class Sum(IndexSet[N]):
         """The index that stands for the index `i` of `a`."""
         return self.index(self.then.ordinal(i))
 
+    def is_left(self, k: Any) -> Any:
+        """Whether the index `k` stands for one of the first part."""
+        return is_less(self.ordinal(k), self.then.size)
+
     def right(self, j: Any) -> Any:
         """The index that stands for the index `j` of `b`."""
         return self.index(self.then.size + self.orelse.ordinal(j))
@@ -460,4 +482,4 @@ class Sum(IndexSet[N]):
         return f"{self.then!r} + {right}"
 
 
-about_indices["is_left"] = (Sum, lambda index_set, k: index_set.ordinal(k) < index_set.then.size)
+about_indices["is_left"] = (Sum, Sum.is_left)

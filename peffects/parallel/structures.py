@@ -134,7 +134,7 @@ class Maybe(Sum[Any]):
         return f"Maybe({self.then!r})"
 
 
-about_indices["is_just"] = (Maybe, lambda index_set, k: index_set.ordinal(k) < index_set.then.size)
+about_indices["is_just"] = (Maybe, Sum.is_left)
 
 
 class Post(IndexSet[Any]):
@@ -169,7 +169,8 @@ class Post(IndexSet[Any]):
         place = self.ordinal(p)
         symbols = symbols_for(place)
         if symbols is not None:
-            return Maybe(self.of).index(symbols.select(place == 0, self.of.size, place - 1))
+            at_start = symbols.is_equal(place, 0)
+            return Maybe(self.of).index(symbols.select(at_start, self.of.size, place - 1))
         return Maybe(self.of).index(place - 1 if place else self.of.size)
 
     def right_field(self, p: Any) -> Any:

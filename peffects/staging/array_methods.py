@@ -68,7 +68,7 @@ class ArrayMethods(Arithmetic):
 
     def transpose(self, *axes: Any) -> Any:
         """The table with its axes in another order; by default reversed."""
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        order = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes or None
         return staging().inputs.arrays.call(np.transpose, (self, order), {})
 
     def reshape(self, *shape: Any) -> Any:

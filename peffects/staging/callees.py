@@ -40,6 +40,7 @@ from peffects.staging.scalars import (
 from peffects.staging.tabular import Tabular
 from peffects.staging.trace import current, here
 from peffects.staging.values import leaf_type
+from peffects.staging.whole_numbers import whole_number
 
 __all__ = ["REPLACED"]
 
@@ -182,13 +183,14 @@ def _enumerate(value: Any, start: Any = 0) -> object:
     loop = sequential(value) if is_symbolic(value) else None
     if loop is None:
         return enumerate(value, start)
-    inner = loop.value
+    inner, first = loop.value, whole_number(start, "the start of `enumerate`")
+    counts_from_0 = isinstance(first, int) and first == 0
 
     def pair(index: IndexTracer) -> object:
         number: object = index
         if loop.reverse:  # the rounds are numbered as they come
             number = binary(prims.SUB, binary(prims.SUB, loop.set.size, 1), index)
-        return number if start == 0 else binary(prims.ADD, number, start), inner(index)
+        return number if counts_from_0 else binary(prims.ADD, number, first), inner(index)
 
     return SequentialLoop(loop.set, pair, loop.reverse, loop.exact)
 

@@ -13,6 +13,7 @@ import math
 from typing import Any, TypeAlias
 
 from peffects.ir import primitives as op
+from peffects.staging.comparisons import eq, ge, gt, lt
 from peffects.staging.scalars import logical, select, test, unary, unary_float
 
 __all__ = [
@@ -35,7 +36,7 @@ def _abs(x: Real) -> Real:
 
 def _is_negative(x: Real) -> Real:
     """Whether the sign of `x` is minus, of a zero too."""
-    return logical(op.OR, x < 0.0, logical(op.AND, x == 0.0, 1.0 / x < 0.0))
+    return logical(op.OR, lt(x, 0.0), logical(op.AND, eq(x, 0.0), lt(1.0 / x, 0.0)))
 
 
 def _with_sign(x: Real, sign: Real) -> Real:
@@ -44,7 +45,7 @@ def _with_sign(x: Real, sign: Real) -> Real:
 
 
 def _is_inf(x: Real) -> Real:
-    return _abs(x) == math.inf
+    return eq(_abs(x), math.inf)
 
 
 def _is_finite(x: Real) -> Real:
@@ -54,8 +55,8 @@ def _is_finite(x: Real) -> Real:
 def _scaled(x: Real, y: Real) -> tuple[Real, Real]:
     """The larger of |x| and |y|, and the smaller divided by it: no square overflows."""
     x, y = _abs(x), _abs(y)
-    large, small = select(x < y, y, x), select(x < y, x, y)
-    return large, small / select(logical(op.OR, large == 0.0, _is_inf(large)), 1.0, large)
+    large, small = select(lt(x, y), y, x), select(lt(x, y), x, y)
+    return large, small / select(logical(op.OR, eq(large, 0.0), _is_inf(large)), 1.0, large)
 
 
 # --- arithmetic ----------------------------------------------------------------------------------
@@ -71,9 +72,9 @@ def divide(a: Parts, b: Parts) -> Parts:
 
     Algorithm 116, Communications of the ACM 5(8), 1962.  Division by zero divides both parts.
     """
-    wide = _abs(b[0]) >= _abs(b[1])
+    wide = ge(_abs(b[0]), _abs(b[1]))
     large, small = select(wide, b[0], b[1]), select(wide, b[1], b[0])
-    zero = logical(op.AND, b[0] == 0.0, b[1] == 0.0)
+    zero = logical(op.AND, eq(b[0], 0.0), eq(b[1], 0.0))
     ratio = small / select(zero, 1.0, large)
     scale = 1.0 / (large + small * ratio)
     first, second = select(wide, a[0], a[1]), select(wide, a[1], a[0])
@@ -92,7 +93,7 @@ def inverse(a: Parts) -> Parts:
 
 def equal(a: Parts, b: Parts) -> Real:
     """Whether both parts are equal."""
-    return logical(op.AND, a[0] == b[0], a[1] == b[1])
+    return logical(op.AND, eq(a[0], b[0]), eq(a[1], b[1]))
 
 
 def absolute(a: Parts) -> Real:
@@ -110,8 +111,8 @@ def exp(a: Parts) -> Parts:
     x, y = a
     size = unary_float(op.EXP, x)
     undirected = logical(op.NOT, _is_finite(y))
-    vanishes = logical(op.AND, x == -math.inf, undirected)
-    grows = logical(op.AND, x == math.inf, undirected)
+    vanishes = logical(op.AND, eq(x, -math.inf), undirected)
+    grows = logical(op.AND, eq(x, math.inf), undirected)
     real = select(vanishes, 0.0, size * unary_float(op.COS, y))
     imag = select(vanishes, 0.0, size * unary_float(op.SIN, y))
     return select(grows, math.inf, real), _of_line(y, size, imag)
@@ -119,7 +120,7 @@ def exp(a: Parts) -> Parts:
 
 def _of_line(y: Real, factor: Real, product: Real) -> Real:
     """`product`, which is `factor` * sin y, where the factor is not finite and y is 0, too."""
-    return select(logical(op.AND, y == 0.0, logical(op.NOT, _is_finite(factor))), y, product)
+    return select(logical(op.AND, eq(y, 0.0), logical(op.NOT, _is_finite(factor))), y, product)
 
 
 def log(a: Parts) -> Parts:
@@ -136,7 +137,7 @@ def sqrt(a: Parts) -> Parts:
     right = logical(op.NOT, _is_negative(x))
     size = absolute((0.5 * x, 0.5 * y))
     root = unary_float(op.SQRT, 0.5 * select(right, x, -x) + size)
-    zero = root == 0.0
+    zero = eq(root, 0.0)
     other = 0.5 * y / select(logical(op.OR, zero, _is_inf(root)), 1.0, root)
     tall = _is_inf(y)
     flat = logical(op.AND, _is_inf(x), _is_finite(y))
@@ -147,12 +148,12 @@ def sqrt(a: Parts) -> Parts:
 
 def power(a: Parts, b: Parts) -> Parts:
     """e^(b log a); a^0 is 1, of zero too, and 0^b is 0 where the real part of b is positive."""
-    zero = logical(op.AND, a[0] == 0.0, a[1] == 0.0)
+    zero = logical(op.AND, eq(a[0], 0.0), eq(a[1], 0.0))
     logarithm = log((select(zero, 1.0, a[0]), a[1]))
     x, y = exp(multiply(b, logarithm))
     improper = logical(op.OR, zero, logical(op.NOT, _is_finite(logarithm[0])))
-    is_one = logical(op.AND, improper, logical(op.AND, b[0] == 0.0, b[1] == 0.0))
-    of_zero = select(b[0] > 0.0, 0.0, math.nan)
+    is_one = logical(op.AND, improper, logical(op.AND, eq(b[0], 0.0), eq(b[1], 0.0)))
+    of_zero = select(gt(b[0], 0.0), 0.0, math.nan)
     return (
         select(is_one, 1.0, select(zero, of_zero, x)),
         select(is_one, 0.0, select(zero, of_zero, y)),
@@ -165,7 +166,7 @@ def sinh(a: Parts) -> Parts:
     high = unary_float(op.COSH, x)
     real = unary_float(op.SINH, x) * unary_float(op.COS, y)
     undirected = logical(op.NOT, _is_finite(y))
-    real = select(undirected, select(x == 0.0, x, select(_is_inf(x), math.inf, real)), real)
+    real = select(undirected, select(eq(x, 0.0), x, select(_is_inf(x), math.inf, real)), real)
     return real, _of_line(y, high, high * unary_float(op.SIN, y))
 
 
@@ -176,7 +177,7 @@ def cosh(a: Parts) -> Parts:
     real = unary_float(op.COSH, x) * unary_float(op.COS, y)
     undirected = logical(op.NOT, _is_finite(y))
     real = select(logical(op.AND, undirected, _is_inf(x)), math.inf, real)
-    imag = select(logical(op.AND, undirected, x == 0.0), x, high * unary_float(op.SIN, y))
+    imag = select(logical(op.AND, undirected, eq(x, 0.0)), x, high * unary_float(op.SIN, y))
     return real, _of_line(select(_is_negative(x), -y, y), high, imag)
 
 
@@ -187,13 +188,13 @@ def tanh(a: Parts) -> Parts:
     1987.
     """
     x, y = a
-    far = _abs(x) >= _TANH_IS_ONE
+    far = ge(_abs(x), _TANH_IS_ONE)
     near = select(far, 0.0, x)
     tangent, height = unary_float(op.TAN, y), unary_float(op.SINH, near)
     slope = 1.0 + tangent * tangent
     bottom = 1.0 + slope * height * height
     real = slope * unary_float(op.SQRT, 1.0 + height * height) * height / bottom
-    real = select(logical(op.AND, x == 0.0, logical(op.NOT, _is_finite(y))), x, real)
+    real = select(logical(op.AND, eq(x, 0.0), logical(op.NOT, _is_finite(y))), x, real)
     small = unary_float(op.EXP, -2.0 * _abs(select(far, x, _TANH_IS_ONE)))
     there = 4.0 * unary_float(op.SIN, y) * unary_float(op.COS, y) * small
     there = select(_is_inf(x), _with_sign(0.0, there), there)

@@ -15,7 +15,7 @@ from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import Atom
-from peffects.staging.scalars import ScalarTracer, Tracer, compare, weak_int
+from peffects.staging.scalars import ScalarTracer, Tracer, compare, logical, weak_int
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import Scope, here, staging
 
@@ -62,7 +62,7 @@ class ConstantTracer(Tracer):
 
     def __ne__(self, other: object) -> object:  # type: ignore[override]
         equal = self._equal(other)
-        return True if equal is None else equal == False  # noqa: E712
+        return True if equal is None else logical(op.NOT, equal)
 
     __hash__ = Tracer.__hash__
 

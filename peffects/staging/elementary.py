@@ -20,6 +20,7 @@ from peffects.ir.primitives import CAST, Primitive
 from peffects.ir.syntax import F64, I64, SCALARS, Scalar
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.comparisons import eq, ge, gt, le, lt, ne
 from peffects.staging.promotion import join, true_division_type
 from peffects.staging.scalars import (
     ScalarTracer,
@@ -35,6 +36,7 @@ from peffects.staging.scalars import (
     unary_float,
 )
 from peffects.staging.trace import here, staging
+from peffects.staging.whole_numbers import literal_whole
 
 Number = Any
 """A symbol or a plain number."""
@@ -107,18 +109,18 @@ def word_of(x: ScalarTracer) -> Any:
 def signbit(x: Number) -> Any:
     """Whether the sign is set: of -0.0 and of some nans, too."""
     if not is_float(x):
-        return make(lift(x)) < 0
+        return lt(make(lift(x)), 0)
     (value,) = as_floats(x)
     word = word_of(value)
     signed = SCALARS["int64" if value.type == F64 else "int32"]
-    return _apply(CAST[signed], word) < 0
+    return lt(_apply(CAST[signed], word), 0)
 
 
 @pointwise
 def copysign(x: Number, y: Number) -> Any:
     """`x` with the sign of `y`."""
     x, y = as_floats(x, y)
-    return select(signbit(x) == signbit(y), x, -x)
+    return select(eq(signbit(x), signbit(y)), x, -x)
 
 
 @pointwise
@@ -127,8 +129,8 @@ def sign(x: Number) -> Any:
     x = unary(op.STOP_GRADIENT, x)
     if not x.type.is_float:
         down = 0 if x.type.name[0] == "u" else -1
-        return select(x > 0, 1, select(x < 0, down, x))
-    return select(x > 0, 1.0, select(x < 0, -1.0, select(x == 0, 0.0, x)))
+        return select(gt(x, 0), 1, select(lt(x, 0), down, x))
+    return select(gt(x, 0), 1.0, select(lt(x, 0), -1.0, select(eq(x, 0), 0.0, x)))
 
 
 @pointwise
@@ -136,7 +138,7 @@ def heaviside(x: Number, middle: Number) -> Any:
     """0 below 0, `middle` at 0, 1 above; nan of nan."""
     x, middle = as_floats(x, middle)
     x = _constant(x)
-    return select(x == 0, middle, select(x < 0, 0.0, select(x > 0, 1.0, x)))
+    return select(eq(x, 0), middle, select(lt(x, 0), 0.0, select(gt(x, 0), 1.0, x)))
 
 
 @pointwise
@@ -148,7 +150,7 @@ def fabs(x: Number) -> Any:
 @pointwise
 def is_infinite(x: Number) -> Any:
     """Whether x is inf or -inf."""
-    return fabs(x) == math.inf
+    return eq(fabs(x), math.inf)
 
 
 @pointwise
@@ -164,10 +166,10 @@ def frexp(x: Number) -> tuple[Any, Any]:
     """`m, e` with `x = m * 2**e` and 0.5 <= |m| < 1; of 0, inf and nan `x, 0`."""
     (value,) = as_floats(x)
     wide = convert(value, F64)
-    small = abs(wide) < _TINY  # subnormal numbers, and 0: they are made normal
+    small = lt(abs(wide), _TINY)  # subnormal numbers, and 0: they are made normal
     word = word_of(select(small, wide * 2.0**54, wide))
     field = convert((word >> 52) & 0x7FF, I64)
-    plain = logical(op.AND, test(op.IS_FINITE, wide), wide != 0.0)
+    plain = logical(op.AND, test(op.IS_FINITE, wide), ne(wide, 0.0))
     exponent = select(plain, field - 1022 - select(small, 54, 0), 0)
     mantissa = _apply(op.LDEXP, wide, -exponent)
     return _narrow(mantissa, value), make(Operand(exponent.atom, I64, True))
@@ -197,7 +199,7 @@ def spacing(x: Number) -> Any:
     (x,) = as_floats(x)
     size = abs(_constant(x))
     step = nextafter(size, math.inf) - size
-    return select(x < 0, -step, step)
+    return select(lt(x, 0), -step, step)
 
 
 @pointwise
@@ -222,7 +224,7 @@ def nan_to_num(
     high = largest if posinf is None else posinf
     low = -largest if neginf is None else neginf
     y = select(test(op.IS_NAN, x), nan, x)
-    return select(y == math.inf, high, select(y == -math.inf, low, y))
+    return select(eq(y, math.inf), high, select(eq(y, -math.inf), low, y))
 
 
 def _limits(t: Scalar) -> float:
@@ -241,12 +243,8 @@ def rounding(primitive: Primitive, x: Number) -> Any:
 @pointwise
 def rounded(x: Number, digits: int = 0) -> Any:
     """Numpy's `round`: to a number of decimal digits, halves to even."""
-    if isinstance(digits, bool) or not isinstance(digits, int):
-        raise KernelTypeError(
-            f"`round` takes a literal number of digits, not {digits!r:.60}.",
-            at=here(),
-            fix="Write the number: `round(x, 2)`.",
-        )
+    fix = "Write the number: `round(x, 2)`."
+    digits = literal_whole(digits, "the number of digits of `round`", fix)
     if not is_float(x):
         if digits < 0:
             raise KernelTypeError(
@@ -282,7 +280,7 @@ def reciprocal(x: Number) -> Any:
         return binary(op.DIV, 1.0, x)
     (x,) = as_integers("reciprocal", x)
     whole = binary(op.FLOORDIV, 1, x)  # tests x
-    return select(abs(x) == 1, x, select(x == 0, whole, 0))
+    return select(eq(abs(x), 1), x, select(eq(x, 0), whole, 0))
 
 
 @pointwise
@@ -314,12 +312,12 @@ def isqrt(n: Number) -> Any:
     n = convert(n, I64, weak=True)
     trace = staging()
     text, fix = "the integer root of {0} was asked for.", "Give an integer that is not negative."
-    trace.check((n >= 0).atom, ValueRangeError, text, (n.atom,), fix)
+    trace.check((ge(n, 0)).atom, ValueRangeError, text, (n.atom,), fix)
     # The root of the rounded number is off by one at most.
     root = binary(op.MIN, make(Operand(_apply(CAST[I64], _root(n)).atom, I64, True)), _MOST_ROOT)
-    root = select(root * root > n, root - 1, root)
+    root = select(gt(root * root, n), root - 1, root)
     more = binary(op.MIN, root + 1, _MOST_ROOT)
-    return select(more * more <= n, more, root)
+    return select(le(more * more, n), more, root)
 
 
 def _root(n: ScalarTracer) -> ScalarTracer:
@@ -386,7 +384,7 @@ def sinc(x: Number) -> Any:
     (x,) = as_floats(x)
     y = x * math.pi
     z = y * y
-    near = z < 0.1
+    near = lt(z, 0.1)
     series = literal_like(x, 0.0)
     for k in range(8, -1, -1):
         series = series * z + (-1.0) ** k / math.factorial(2 * k + 1)
@@ -424,5 +422,5 @@ def is_close_symmetric(x: Number, y: Number, *, rel_tol: float = 1e-9, abs_tol: 
     x, y = as_floats(x, y)
     allowed = binary(op.MAX, rel_tol * binary(op.MAX, abs(x), abs(y)), abs_tol)
     finite = logical(op.NOT, logical(op.OR, is_infinite(x), is_infinite(y)))
-    near = logical(op.AND, abs(x - y) <= allowed, finite)
-    return logical(op.OR, near, x == y)
+    near = logical(op.AND, le(abs(x - y), allowed), finite)
+    return logical(op.OR, near, eq(x, y))

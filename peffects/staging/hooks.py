@@ -10,16 +10,16 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeVar, cast
 
 import numpy as np
 
 from peffects.errors import (
     ControlFlowError,
-    KernelRecursionError,
     KernelTypeError,
     SideEffectError,
     UnsupportedSyntaxError,
@@ -33,6 +33,7 @@ from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
+from peffects.staging.for_user import for_user
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -41,8 +42,10 @@ from peffects.staging.ops import ParallelLoop
 from peffects.staging.purity import check_no_effect, check_stable
 from peffects.staging.ranges import sequential
 from peffects.staging.records import RecordAccumulator, is_record_of_tables, table_of_records
+from peffects.staging.recursion import DEEPEST, check_recursion
 from peffects.staging.scalars import (
     ScalarTracer,
+    Tracer,
     is_symbolic,
     is_whole,
     lift,
@@ -173,7 +176,7 @@ class Hooks(Writes, SpecialMethods):
         if isinstance(owner, np.ndarray):
             owner = trace.inputs.capture(owner)
         if is_symbolic(owner) or isinstance(owner, Packed):
-            return owner[key]  # type: ignore[index]
+            return for_user(operator.getitem, owner, key)
         method = self.special(owner, "__getitem__")
         if method is not None:
             return method(key)
@@ -185,7 +188,7 @@ class Hooks(Writes, SpecialMethods):
                 at=here(),
                 fix="Put the values into an array, or loop over the Python sequence itself.",
             )
-        return owner[key]  # type: ignore[index]  # of what was reached, all entries were
+        return for_user(operator.getitem, owner, key)  # of what was reached, all entries were
 
     # --- what the function makes ------------------------------------------------------------------
 
@@ -208,6 +211,12 @@ class Hooks(Writes, SpecialMethods):
         """What is called in place of `function`."""
         if current() is None:
             return resolve(function)
+        if is_symbolic(function) and not callable(function):
+            raise KernelTypeError(
+                f"{_what(function)} is called.",
+                at=here(),
+                fix="Call functions; index tables: `x[i]`.",
+            )
         own = self._own_form(function)
         if own is not None:
             return own
@@ -219,7 +228,7 @@ class Hooks(Writes, SpecialMethods):
 
         def call(*args: object, **kwargs: object) -> object:
             named = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
-            return function(*self.each_of(args), **named)
+            return for_user(function, *self.each_of(args), **named)
 
         return call
 
@@ -388,6 +397,10 @@ class Hooks(Writes, SpecialMethods):
         return holds if symbol == "in" else self.not_(holds)
 
 
+def _what(value: object) -> str:
+    return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
+
+
 def _is_bool(value: object) -> bool:
     return isinstance(value, ScalarTracer) and value.type == BOOL
 
@@ -467,9 +480,6 @@ def _maker(kind: type) -> Function:
     return make
 
 
-_DEEPEST = 64
-
-
 def _function(function: FunctionType, kernel: bool = False) -> Function:
     if is_rewritten(function):
         return function
@@ -486,22 +496,7 @@ def _function(function: FunctionType, kernel: bool = False) -> Function:
     hooks = Hooks(function)
     new = rewritten(function, hooks)
     if current() is not None:
-        _check_recursion(new, 1 if kernel else _DEEPEST)
+        check_recursion(new.__code__, 1 if kernel else DEEPEST)
         if new is function:
             return with_reads(function, hooks.free_without_source)
     return new
-
-
-def _check_recursion(function: FunctionType, limit: int) -> None:
-    """Raise KernelRecursionError if `function` is running `limit` times already."""
-    frame: FrameType | None = sys._getframe(1)
-    depth = 0
-    while frame is not None:
-        depth += frame.f_code is function.__code__
-        frame = frame.f_back
-    if depth >= limit:
-        raise KernelRecursionError(
-            f"`{function.__name__}` calls itself; staging it would not end.",
-            at=here(),
-            fix="Write a loop: `for _ in range(n): ...` with a local that is carried on.",
-        )

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from typing import cast as cast_
 
 import numpy as np
 
 from peffects.errors import (
     IndexSetMismatchError,
-    KernelTypeError,
     UnknownIndexSetError,
     ValueRangeError,
 )
@@ -28,12 +28,24 @@ from peffects.parallel.index_set import Fin, IndexSet, Product, Sum
 from peffects.parallel.structures import as_index_set
 from peffects.source import UNKNOWN, SrcInfo
 from peffects.staging.arithmetic import Operand, cast
-from peffects.staging.scalars import Arithmetic, ScalarTracer, Tracer, lift, operand
+from peffects.staging.scalars import (
+    Arithmetic,
+    ScalarTracer,
+    Tracer,
+    both,
+    compare,
+    is_symbolic,
+    lift,
+)
 from peffects.staging.size_algebra import is_natural, outermost
 from peffects.staging.sizes import Verdict
 from peffects.staging.trace import Scope, here, staging
+from peffects.staging.whole_numbers import whole_operand
 
-__all__ = ["IndexSetTracer", "IndexTracer", "Mismatch", "Origin", "align", "set_tracer", "unify"]
+__all__ = [
+    "IndexSetTracer", "IndexTracer", "Mismatch", "Origin", "align", "are_same_sets", "set_tracer",
+    "unify",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,11 @@ class IndexSetTracer(Tracer):
 
     def __len__(self) -> int:
         self._refuse("the length")
+
+    def __eq__(self, other: object) -> bool:
+        return cast_(bool, are_same_sets(self, other))
+
+    __hash__ = Tracer.__hash__
 
     def what(self) -> str:
         """What it is, for messages."""
@@ -248,16 +265,8 @@ def _sized(size: object) -> IndexSetTracer:
         return size
     if isinstance(size, IndexSet):
         return set_tracer(size)
-    x = operand(size)
-    if x is None or not x.type.is_integer:
-        raise KernelTypeError(
-            f"an index set is made of {size!r:.60}, which is no size.",
-            at=here(),
-            fix="Give an int, a `Fin`, a table or `x.index`.",
-        )
-    atom, home = cast(x, I64), trace.scope
-    if isinstance(size, ScalarTracer) and atom is x.atom:
-        home = size.scope
+    atom: Atom = whole_operand(size, "the size of an index set").atom
+    home = size.scope if isinstance(size, ScalarTracer) and atom is size.atom else trace.scope
     atom, home = outermost(atom, home)
     if isinstance(atom, Lit):
         if int(atom.value) < 0:
@@ -304,6 +313,32 @@ def _check_size(size: Atom) -> None:
     ok = trace.prim(op.LE, int_lit(0), size)
     text = "the size {0} of an index set is negative."
     trace.check(ok, ValueRangeError, text, (size,), "Use `max(n, 0)` if an empty set is meant.")
+
+
+def are_same_sets(one: object, other: object) -> object:
+    """`one == other` of index sets: a bool, or a symbol where their sizes decide."""
+    left, right = (x.index_set if isinstance(x, IndexSetTracer) else x for x in (one, other))
+    if not isinstance(left, IndexSet) or type(left) is not type(right):
+        return False
+    if isinstance(left, Fin):
+        return _are_equal(left.size, right.size)
+    parts = left.made_of, right.made_of
+    if len(parts[0]) != len(parts[1]):
+        return False
+    found: object = True
+    for x, y in zip(*parts, strict=True):
+        is_set = isinstance(x, IndexSet | IndexSetTracer)
+        found = both(found, are_same_sets(x, y) if is_set else _are_equal(x, y))
+    return found
+
+
+def _are_equal(x: object, y: object) -> object:
+    if not is_symbolic(x) and not is_symbolic(y):
+        return bool(np.array_equal(x, y)) if isinstance(x, np.ndarray) else x == y
+    if isinstance(x, ScalarTracer) and isinstance(y, ScalarTracer):
+        same = x.atom == y.atom or staging().sizes.same(x.atom, y.atom)
+        return True if same else compare(op.EQ, x, y)
+    return compare(op.EQ, x, y)
 
 
 # --- sets with structure -------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from peffects.staging.library import (
     vector_or_matrix,
 )
 from peffects.staging.ops import argmax, prod, sum, table, unchecked, where
+from peffects.staging.whole_numbers import literal_whole
 
 __all__ = [
     "cholesky", "det", "dot", "inv", "lu", "matmul", "matrix_power", "norm", "outer", "qr",
@@ -63,6 +64,7 @@ def matrix_power(a: Any, n: int = 2) -> Any:
     Raises SingularMatrixError as `inv`.
     """
     m = matrix("matrix_power", a)
+    n = literal_whole(n, "the power of a matrix", "Write the number: `matrix_power(a, 3)`.")
     return _power(inv(m), -n) if n < 0 else _power(m, n)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from peffects.errors import KernelTypeError
+from peffects.errors import ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import F64, I64, FinSet, Scalar
 from peffects.staging import maths
@@ -37,6 +37,7 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.trace import current, here
 from peffects.staging.views import Place, ViewTracer
+from peffects.staging.whole_numbers import known_whole, literal_whole, whole_number
 
 __all__ = ["CREATION", "array", "full", "like"]
 
@@ -96,9 +97,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> ob
     (index_set,) = as_sets(count)
 
     def read(places: tuple[Place, ...]) -> object:
-        scaled = (
-            places[0] if isinstance(step, int) and step == 1 else binary(op.MUL, places[0], step)
-        )
+        scaled = places[0] if known_whole(step) == 1 else binary(op.MUL, places[0], step)
         return convert(binary(op.ADD, scaled, first), elem)
 
     return ViewTracer([FinSet(index_set.atom)], elem, read)
@@ -111,10 +110,12 @@ def _count(first: Any, last: Any, step: Any, is_float: bool) -> object:
     span = binary(op.SUB, last, first)
     if is_float:
         return binary(op.MAX, convert(maths.ceil(binary(op.DIV, span, step)), I64, weak=True), 0)
-    if not isinstance(step, int) or step == 0:
-        raise KernelTypeError(
-            "the step of `np.arange` is not known.", at=here(), fix="Write a literal other than 0."
+    step = literal_whole(step, "the step of `np.arange`", "Write a literal other than 0.")
+    if step == 0:
+        raise ValueRangeError(
+            "the step of `np.arange` is 0.", at=here(), fix="Write a literal other than 0."
         )
+    first, last = (whole_number(x, "an argument of `np.arange`") for x in (first, last))
     if step < 0:
         span, step = binary(op.SUB, first, last), -step
     if step > 1:
@@ -145,6 +146,7 @@ def linspace(
 def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = float) -> object:
     """`np.eye`."""
     elem = element_type(dtype)
+    k = whole_number(k, "`k` of `np.eye`")
     dims = shape_of((n, n if m is None else m))
 
     def read(places: tuple[Place, ...]) -> object:

@@ -20,6 +20,7 @@ from peffects.staging.scalars import binary, convert, is_whole
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here
 from peffects.staging.views import Place, Read, ViewTracer, tabulate
+from peffects.staging.whole_numbers import literal_whole
 from peffects.staging.whole_tables import broadcast, element_at, matched
 
 __all__ = ["cross", "dot", "einsum", "inner", "matmul", "outer", "tensordot", "trace_of", "vdot"]
@@ -143,12 +144,21 @@ def outer(a: Any, b: Any) -> object:
     )
 
 
+_AXES = "Write numbers: `axes=1`, `axes=([0, 1], [1, 0])`."
+
+
 def tensordot(a: Any, b: Any, axes: Any = 2) -> object:
     """`np.tensordot`; `axes` is a number of axes or two lists of axes."""
     left, right = as_table(a), as_table(b)
-    if isinstance(axes, int):
-        axes = (range(left.ndim - axes, left.ndim), range(axes))
-    pairs = [[each] if isinstance(each, int) else [int(k) for k in each] for each in axes]
+    if not isinstance(axes, tuple | list):
+        count = literal_whole(axes, "`axes` of `np.tensordot`", _AXES)
+        axes = (range(left.ndim - count, left.ndim), range(count))
+    pairs = [
+        [literal_whole(k, "`axes` of `np.tensordot`", _AXES) for k in each]
+        if isinstance(each, tuple | list | range)
+        else [literal_whole(each, "`axes` of `np.tensordot`", _AXES)]
+        for each in axes
+    ]
     names = [chr(ord("a") + k) for k in range(left.ndim + right.ndim)]
     mine, theirs = names[: left.ndim], names[left.ndim :]
     for one, two in zip(*pairs, strict=True):

@@ -16,7 +16,6 @@ from peffects.staging.loops import finish_reduction, trace_body
 from peffects.staging.scalars import (
     binary,
     convert,
-    is_symbolic,
     is_whole,
     lift,
     power,
@@ -27,6 +26,7 @@ from peffects.staging.slices import UNIT
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, ViewTracer, tabulate
+from peffects.staging.whole_numbers import known_whole, literal_whole
 
 __all__ = [
     "along", "average", "count_nonzero", "cumprod", "cumsum", "mean", "normalized_axes", "ptp",
@@ -49,20 +49,14 @@ def normalized_axes(axis: Axes, ndim: int) -> tuple[int, ...]:
     given = (axis,) if not isinstance(axis, tuple | list) else tuple(axis)
     axes: list[int] = []
     for each in given:
-        if is_symbolic(each):
+        number = literal_whole(each, "`axis`", "Write the number: `axis=0`.")
+        if not -ndim <= number < ndim:
             raise KernelTypeError(
-                "`axis` is a value that only the running kernel knows: numbers that a kernel reads "
-                "from outside are its arguments.",
-                at=here(),
-                fix="Write the number: `axis=0`.",
-            )
-        if not isinstance(each, int) or not -ndim <= each < ndim:
-            raise KernelTypeError(
-                f"a table with {ndim} axes has no axis {each!r}.",
+                f"a table with {ndim} axes has no axis {number}.",
                 at=here(),
                 fix=f"Give a literal from {-ndim} to {ndim - 1}.",
             )
-        axes.append(each % ndim)
+        axes.append(number % ndim)
     if len(set(axes)) < len(axes):
         raise KernelTypeError("an axis is given twice.", at=here(), fix="Give each axis once.")
     return tuple(axes)
@@ -182,7 +176,7 @@ def var(x: Any, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> obj
     center = mean(table, axis=axis, keepdims=True)
     squares = power(binary(op.SUB, table, center), 2)
     count = count_along(table, axis)
-    if ddof:
+    if known_whole(ddof) != 0:
         count = binary(op.MAX, binary(op.SUB, count, ddof), 0)
     return binary(op.DIV, _sum(squares, axis=axis, keepdims=keepdims), count)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
@@ -31,6 +29,7 @@ from peffects.staging.slices import UNIT
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, ViewTracer, tabulate
+from peffects.staging.whole_numbers import known_whole, literal_whole, whole_number
 from peffects.staging.whole_tables import matched
 
 __all__ = [
@@ -54,11 +53,7 @@ def remapped(table: TableTracer, dims: Sequence[FinSet], where: Where) -> ViewTr
 
 def literal_axis(axis: object, ndim: int) -> int:
     """One axis, counted from the front."""
-    if not isinstance(axis, int | np.integer):
-        raise KernelTypeError(
-            f"`axis` is {axis!r}, and one literal number is needed.", at=here(), fix="`axis=0`."
-        )
-    return normalized_axes(int(axis), ndim)[0]
+    return normalized_axes(literal_whole(axis, "`axis`", "Write the number: `axis=0`."), ndim)[0]
 
 
 def shape_of(shape: object) -> tuple[FinSet, ...]:
@@ -192,7 +187,7 @@ def _reshaped_dims(table: TableTracer, sizes: Sequence[Any]) -> list[FinSet]:
     def elements() -> Number:
         return sizes_product([known_size(dim.size) for dim in table.type.dims])
 
-    is_open = [isinstance(size, int) and size == -1 for size in sizes]
+    is_open = [known_whole(size) == -1 for size in sizes]
     if sum(is_open) > 1:
         raise KernelTypeError(
             "more than one size of a shape is -1.", at=here(), fix="Leave at most one open."
@@ -329,9 +324,10 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> object:
         for k in range(max(len(axes), len(shifts))):
             table = as_table(roll(table, shifts[k % len(shifts)], axes[k % len(axes)]))
         return table
-    k = literal_axis(axis or 0, table.ndim)
+    k = literal_axis(0 if axis is None else axis, table.ndim)
     size = known_size(table.type.dims[k].size)
-    forward = quotient(op.MOD, shift, most(size, 1))
+    by = whole_number(shift, "the shift of `np.roll`")
+    forward = quotient(op.MOD, by, most(size, 1))
 
     def where(places: tuple[Place, ...]) -> Sequence[object]:
         moved = binary(op.SUB, places[k], forward)
@@ -344,7 +340,8 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> object:
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> object:
     """`np.repeat`: each element so many times."""
     table = as_table(x if axis is not None else ravel(x))
-    return _longer(table, repeats, axis or 0, "repeat", lambda p, n: quotient(op.FLOORDIV, p, n))
+    k = 0 if axis is None else axis
+    return _longer(table, repeats, k, "repeat", lambda p, n: quotient(op.FLOORDIV, p, n))
 
 
 def tile(x: Any, reps: Any) -> object:
@@ -376,7 +373,7 @@ def _longer(
 def take(x: Any, indices: Any, axis: int | None = None) -> object:
     """`np.take`."""
     table = as_table(x if axis is not None else ravel(x))
-    k = literal_axis(axis or 0, table.ndim)
+    k = literal_axis(0 if axis is None else axis, table.ndim)
     return table[(*(slice(None) for _ in range(k)), indices)]
 
 
@@ -387,10 +384,9 @@ def diagonal(x: Any, offset: Any = 0) -> object:
     """`np.diagonal` of a matrix."""
     table = _matrix(x, "diagonal")
     rows, columns = (dim.size for dim in table.type.dims)
-    if isinstance(offset, int) and offset == 0 and staging().sizes.same(rows, columns):
+    offset = literal_whole(offset, "the offset of a diagonal", "Write the number: `offset=1`.")
+    if offset == 0 and staging().sizes.same(rows, columns):
         return remapped(table, table.type.dims[:1], lambda places: (places[0], places[0]))
-    if not isinstance(offset, int):
-        raise KernelTypeError("`offset` is no literal.", at=here(), fix="Write a number.")
     down, right = max(-offset, 0), max(offset, 0)
 
     def count() -> Number:
@@ -417,7 +413,7 @@ def diag(x: Any, k: int = 0) -> object:
     table = as_table(x)
     if table.ndim == 2:
         return diagonal(table, k)
-    if k:
+    if known_whole(k) != 0:
         raise KernelTypeError(
             "`np.diag` of a vector is given `k`.", at=here(), fix="Use the main diagonal."
         )
@@ -432,6 +428,7 @@ def _triangle(x: Any, k: Any, keeps: Callable[[object, object], object]) -> obje
     table = as_table(x)
     if table.ndim < 2:
         table = _matrix(x, "tril")
+    k = whole_number(k, "`k`")
     return tabulate(
         table.index_sets,
         lambda p: select(keeps(p[-1], binary(op.ADD, p[-2], k)), table.element(p), 0),

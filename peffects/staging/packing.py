@@ -41,6 +41,7 @@ from peffects.staging.indices import IndexTracer, set_tracer, unify
 from peffects.staging.scalars import Tracer, compare, lift, logical, make, select
 from peffects.staging.tables import TableTracer, value_tracer
 from peffects.staging.trace import Kind, Scope, here, staging
+from peffects.staging.whole_numbers import whole_operand
 
 __all__ = [
     "as_packed", "declare", "element", "outer_index", "pack_row", "pair_index", "row_number",
@@ -78,10 +79,7 @@ def outer_index(pairs: Pairs, i: Any, name: str) -> IndexTracer:
 
 def _whole(value: Any, role: str) -> Any:
     """An integer as a number of the kernel."""
-    number = lift(value, role)
-    if not number.type.is_integer:
-        raise KernelTypeError(f"{role} is a {number.type}.", at=here(), fix="Use `int(...)`.")
-    return make(number)
+    return make(whole_operand(value, role))
 
 
 def pair_index(pairs: Pairs, axis: Any, i: Any, j: Any, name: str) -> IndexTracer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 from typing import cast as cast_
 
 from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
@@ -15,18 +15,32 @@ from peffects.ir.syntax import I64, Atom, Lit
 from peffects.parallel.index_set import IndexSet, Product
 from peffects.parallel.structures import is_index_set
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.arithmetic import Operand, cast
+from peffects.staging.arithmetic import Operand
 from peffects.staging.domains import domain_of
 from peffects.staging.indices import IndexSetTracer, IndexTracer, Origin, set_tracer
 from peffects.staging.records import as_tabular
-from peffects.staging.scalars import (
-    binary,
-    lift,
-    make,
-)
+from peffects.staging.scalars import binary, compare, lift, logical
 from peffects.staging.trace import here, staging
+from peffects.staging.whole_numbers import (
+    Number,
+    known_whole,
+    literal_whole,
+    whole_number,
+    whole_operand,
+)
 
-__all__ = ["SequentialLoop", "SymbolicRange", "sequential", "zipped"]
+__all__ = ["SequentialLoop", "SymbolicRange", "is_in_range", "sequential", "zipped"]
+
+
+def refuse_elements() -> NoReturn:
+    """Say that a loop over values of the kernel is a statement, and no comprehension."""
+    raise ControlFlowError(
+        "values of the kernel are gone through where no `for` statement stands, as in a "
+        "comprehension or an unpacking: how many there are is known only when the kernel runs.",
+        at=here(),
+        fix="Make a table, `pe.table(lambda i: f(x[i]))`, or reduce, `pe.sum(lambda i: f(x[i]))`; "
+        "or write a `for` statement.",
+    )
 
 
 class SequentialLoop:
@@ -46,6 +60,9 @@ class SequentialLoop:
         self.reverse = reverse
         self.exact = exact
 
+    def __iter__(self) -> NoReturn:
+        refuse_elements()
+
     def reversed(self) -> SequentialLoop:
         """The same loop, backwards."""
         return SequentialLoop(self.set, self.value, not self.reverse, self.exact)
@@ -61,8 +78,9 @@ class SymbolicRange:
 
     def __iter__(self) -> Iterator[int]:
         parts = (self.start, self.stop, self.step)
-        if all(isinstance(part, int) for part in parts):
-            numbers = range(*cast_(tuple[int, int, int], parts))
+        known = [known_whole(part) for part in parts]
+        if None not in known:
+            numbers = range(*cast_(tuple[int, int, int], known))
             return reversed(numbers) if self.reverse else iter(numbers)
         raise ControlFlowError(
             "a `range` whose length is a symbol is iterated where the loop is not rewritten.",
@@ -72,46 +90,54 @@ class SymbolicRange:
 
     def loop(self) -> SequentialLoop:
         """The loop over this range."""
-        if not isinstance(self.step, int):
-            raise KernelTypeError(
-                "the step of a `range` is a symbol.", at=here(), fix="Use a literal step."
-            )
-        if self.step == 0:
-            raise ValueRangeError("the step of a `range` is 0.", at=here(), fix="Use 1 or -1.")
-        plain = isinstance(self.start, int) and self.start == 0 and self.step == 1
-        stop = _integer(self.stop)
-        size = _clamped(stop) if plain else _clamped(self._length(self.start, stop, self.step))
+        start, stop, step = self.parts()
+        plain = isinstance(start, int) and start == 0 and step == 1
+        length = whole_operand(stop, _ROLE) if plain else _length(start, stop, step)
+        size = _clamped(length)
         index_set = IndexSetTracer(size, Origin("a `range`", here()), staging().scope)
-        start, step = self.start, self.step
 
         def value(index: IndexTracer) -> object:
             if plain:
-                index.within = stop.atom
+                index.within = length.atom
                 return index
             scaled = index if step == 1 else binary(op.MUL, index, step)
             return binary(op.ADD, start, scaled)
 
         return SequentialLoop(index_set, value, self.reverse)
 
-    def _length(self, start: object, stop: Operand, step: int) -> Operand:
-        """ceil((stop - start) / step)."""
-        if isinstance(start, int) and isinstance(stop.atom, Lit):
-            return Operand(int_lit(len(range(start, int(stop.atom.value), step))), I64, True)
-        span = binary(op.SUB, make(stop), start)
-        if step < 0:
-            span = binary(op.SUB, start, make(stop))
-        if abs(step) > 1:
-            span = binary(op.FLOORDIV, binary(op.ADD, span, abs(step) - 1), abs(step))
-        return span.operand()
+    def parts(self) -> tuple[Number, Number, int]:
+        """The start, the stop and the step, as whole numbers."""
+        step = literal_whole(self.step, "the step of a `range`", "Use a literal step.")
+        if step == 0:
+            raise ValueRangeError("the step of a `range` is 0.", at=here(), fix="Use 1 or -1.")
+        return whole_number(self.start, _ROLE), whole_number(self.stop, _ROLE), step
 
 
-def _integer(value: object) -> Operand:
-    x = lift(value, "an argument of `range`")
-    if not x.type.is_integer:
-        raise KernelTypeError(
-            f"`range` takes integers, not a {x.type}.", at=here(), fix="Use `int(...)`."
-        )
-    return Operand(cast(x, I64), I64, True)
+_ROLE = "an argument of `range`"
+
+
+def _length(start: Number, stop: Number, step: int) -> Operand:
+    """ceil((stop - start) / step)."""
+    if isinstance(start, int) and isinstance(stop, int):
+        return Operand(int_lit(len(range(start, stop, step))), I64, True)
+    span = binary(op.SUB, stop, start) if step > 0 else binary(op.SUB, start, stop)
+    if abs(step) > 1:
+        span = binary(op.FLOORDIV, binary(op.ADD, span, abs(step) - 1), abs(step))
+    return span.operand()
+
+
+def is_in_range(value: object, numbers: range | SymbolicRange) -> object:
+    """`value in range(...)`: whether it is one of the numbers."""
+    found = SymbolicRange(numbers.start, numbers.stop, numbers.step)
+    start, stop, step = found.parts()
+    low, high = (start, stop) if step > 0 else (stop, start)
+    above = compare(op.LE if step > 0 else op.LT, low, value)
+    below = compare(op.LT if step > 0 else op.LE, value, high)
+    inside = logical(op.AND, above, below)
+    if abs(step) == 1 and not lift(value).type.is_float:
+        return inside
+    rest = binary(op.MOD, binary(op.SUB, value, start), abs(step))
+    return logical(op.AND, inside, compare(op.EQ, rest, 0))
 
 
 def _clamped(length: Operand) -> Atom:

@@ -136,6 +136,15 @@ def refuse_missing(value: object) -> None:
         value.operand()
 
 
+def _no_modulus(modulus: object) -> None:
+    if modulus is not None:
+        raise KernelTypeError(
+            "kernels have no `pow` with three arguments.",
+            at=here(),
+            fix="Write the loop: `for _ in range(k): r = r * x % m`.",
+        )
+
+
 class Arithmetic(Tracer):
     """The operators of numbers."""
 
@@ -178,10 +187,15 @@ class Arithmetic(Tracer):
     def __divmod__(self, other: object) -> tuple[ScalarTracer, ScalarTracer]:
         return binary(op.FLOORDIV, self, other), binary(op.MOD, self, other)
 
-    def __pow__(self, other: object) -> ScalarTracer:
+    def __rdivmod__(self, other: object) -> tuple[ScalarTracer, ScalarTracer]:
+        return binary(op.FLOORDIV, other, self), binary(op.MOD, other, self)
+
+    def __pow__(self, other: object, modulus: object = None) -> ScalarTracer:
+        _no_modulus(modulus)
         return power(self, other)
 
-    def __rpow__(self, other: object) -> ScalarTracer:
+    def __rpow__(self, other: object, modulus: object = None) -> ScalarTracer:
+        _no_modulus(modulus)
         return power(other, self)
 
     def __neg__(self) -> ScalarTracer:
@@ -506,6 +520,15 @@ def either(left: object, right: object) -> object:
     if left is False:
         return right
     return left if right is False else logical(op.OR, left, right)
+
+
+def both(left: object, right: object) -> object:
+    """`left and right` of two bools, each known or a symbol."""
+    if left is False or right is False:
+        return False
+    if left is True:
+        return right
+    return left if right is True else logical(op.AND, left, right)
 
 
 @pointwise

@@ -18,14 +18,12 @@ from peffects.ir import primitives as op
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import BOOL, I64, Atom, FinSet, Lit
 from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.arithmetic import cast
 from peffects.staging.lengths import Number, known_size, least, minus, most, once
 from peffects.staging.scalars import (
     ScalarTracer,
     binary,
     compare,
     is_symbolic,
-    lift,
     make,
     select,
     weak_int,
@@ -34,6 +32,7 @@ from peffects.staging.size_algebra import is_natural, outermost
 from peffects.staging.tables import Item, TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, ViewTracer, checked
+from peffects.staging.whole_numbers import literal_whole, whole_number
 
 __all__ = ["UNIT", "sliced", "subscript"]
 
@@ -67,6 +66,7 @@ def sliced(size: Atom, key: slice) -> Sliced | None:
     """What `key` takes of an axis of `size`; None if that is the whole axis as it is."""
     size = staging().sizes.representative(size)
     step = _step(key.step)
+    key = slice(_bound(key.start), _bound(key.stop), step)
     if step == 1 and key.stop is None and (key.start is None or _is_literal(key.start, 0)):
         return None
     bounds = [b for b in (key.start, key.stop) if b is not None]
@@ -99,20 +99,16 @@ def _is_literal(number: object, value: int) -> bool:
 def _step(step: object) -> int:
     if step is None:
         return 1
-    if not isinstance(step, int | np.integer):
-        raise KernelTypeError(
-            "the step of a slice is a value that only the running kernel knows.",
-            at=here(),
-            fix="Use a literal step; or `pe.table(lambda i: x[i * step], over=n)`.",
-        )
-    if step == 0:
+    fix = "Use a literal step; or `pe.table(lambda i: x[i * step], over=n)`."
+    found = literal_whole(step, "the step of a slice", fix)
+    if found == 0:
         raise ValueRangeError("the step of a slice is 0.", at=here(), fix="Use 1 or -1.")
-    return int(step)
+    return found
 
 
 def _general(size: Atom, key: slice, step: int) -> Sliced:
     """Any slice: both bounds clipped, then the number of steps between them."""
-    bounds = tuple(_bound(b) for b in (key.start, key.stop))
+    bounds: tuple[Number | None, ...] = (key.start, key.stop)
     atoms = [b.atom for b in bounds if isinstance(b, ScalarTracer)]
     sizes = [size, *atoms]
     keys = [b.atom if isinstance(b, ScalarTracer) else b for b in bounds]
@@ -140,19 +136,13 @@ def _general(size: Atom, key: slice, step: int) -> Sliced:
 def _bound(bound: object) -> Number | None:
     if bound is None:
         return None
-    if isinstance(bound, int | np.integer):
-        return int(bound)
-    x = lift(bound, "the bound of a slice")
-    if not x.type.is_integer:
-        raise KernelTypeError(
-            f"the bound of a slice is a {x.type}.", at=here(), fix="Use `int(...)`."
-        )
-    trace, atom = staging(), cast(x, I64)
-    home = bound.scope if isinstance(bound, ScalarTracer) and atom is x.atom else trace.scope
-    atom, home = outermost(atom, home)
+    number = whole_number(bound, "the bound of a slice")
+    if isinstance(number, int):
+        return number
+    atom, home = outermost(number.atom, number.scope)
     if isinstance(atom, Lit):
         return int(atom.value)
-    trace.size_homes.setdefault(atom, home)  # a length is computed where its bounds are known
+    staging().size_homes.setdefault(atom, home)  # a length is computed where its bounds are known
     return ScalarTracer(atom, I64, True, home)
 
 

@@ -17,6 +17,7 @@ from peffects.ir import primitives as op
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.staging import elementary
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.comparisons import eq, ge, lt
 from peffects.staging.folds import fold, scan
 from peffects.staging.ops import loop_operation, table
 from peffects.staging.scalars import (
@@ -138,13 +139,13 @@ def _merged(runs: tuple[Any, Any], size: Any, width: Any) -> tuple[Any, Any]:
         base = k & -(2 * width)
         middle = binary(op.MIN, base + width, size)
         end = binary(op.MIN, middle + width, size)
-        left = select(k == base, base, left)
+        left = select(eq(k, base), base, left)
         right = k - left + middle
         at_left = binary(op.MIN, left, size - 1)
         at_right = binary(op.MIN, right, size - 1)
         x, y = _element(keys, at_left), _element(keys, at_right)
         from_left = logical(
-            op.AND, left < middle, logical(op.OR, right >= end, compare(op.LE, x, y))
+            op.AND, lt(left, middle), logical(op.OR, ge(right, end), compare(op.LE, x, y))
         )
         place = _element(places, select(from_left, at_left, at_right))
         return left + convert(from_left, I64, weak=True), (select(from_left, x, y), place)
@@ -203,7 +204,7 @@ def number_before(vector: TableTracer, value: Any, side: str) -> Any:
         before = _comes_before(element, value)
         if side == "right":
             before = logical(op.NOT, _comes_before(value, element))
-        before = logical(op.AND, before, low < high)
+        before = logical(op.AND, before, lt(low, high))
         return select(before, middle + 1, low), select(before, high, middle)
 
     low, _ = fold(halve, (0, size), over=_bits_of_size(size))
@@ -268,7 +269,7 @@ def quantile(x: Any, q: Any) -> Any:
         x0 = convert(_element(ordered, low), F64)
         x1 = convert(_element(ordered, binary(op.MIN, low + 1, last)), F64)
         step = x1 - x0
-        value = select(share < 0.5, x0 + step * share, x1 - step * (1.0 - share))
+        value = select(lt(share, 0.5), x0 + step * share, x1 - step * (1.0 - share))
         return _with_nan(ordered, size, value)
 
     return _rows(between, _table_of("quantile", x))

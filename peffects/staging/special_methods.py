@@ -16,8 +16,10 @@ from typing import Any
 
 from peffects.errors import KernelTypeError
 from peffects.remembered import remembered
+from peffects.staging.for_user import for_user, has_symbols
 from peffects.staging.functions import is_users
-from peffects.staging.scalars import is_symbolic
+from peffects.staging.ranges import SymbolicRange, is_in_range
+from peffects.staging.scalars import either, is_symbolic, is_whole, lift
 from peffects.staging.trace import current, here
 
 __all__ = ["COMPARE", "SpecialMethods"]
@@ -112,7 +114,7 @@ class SpecialMethods(ABC):
         right: object,
     ) -> object:
         if self.special(left, name) is None and self.special(right, reflected) is None:
-            return operation(left, right)
+            return for_user(operation, left, right)
         tries = [(self._method(left, name), right), (self._method(right, reflected), left)]
         if type(right) is not type(left) and issubclass(type(right), type(left)):
             tries.reverse()
@@ -139,14 +141,30 @@ class SpecialMethods(ABC):
         """`-value`, `+value`, `~value`."""
         operation, name = _UNARY[symbol]
         method = self.special(value, name)
-        return operation(value) if method is None else method()
+        return for_user(operation, value) if method is None else method()
 
     def contains(self, value: object, container: object) -> object:
         """`value in container`."""
         method = self.special(container, "__contains__")
         if method is not None:
             return self.truth(method(value))
-        return value in self.iterate(container)  # type: ignore[operator]
+        if current() is None or not has_symbols((value, container)):
+            return value in self.iterate(container)  # type: ignore[operator]
+        if isinstance(container, range | SymbolicRange):
+            return is_in_range(value, container)
+        if not isinstance(container, list | tuple | set | frozenset | dict):
+            return for_user(operator.contains, self.iterate(container), value)
+        found: object = False
+        for item in container:
+            found = either(found, item is value or self._same(item, value))
+        return found
+
+    def _same(self, item: object, value: object) -> object:
+        """`item == value`, as `in` asks it."""
+        same = self.truth(self.compare_two("==", item, value))
+        if is_whole(same):
+            lift(same)  # raises: the truth of a whole table is not one
+        return same if is_symbolic(same) else bool(same)
 
     def truth(self, value: object) -> object:
         """What is true or false in place of `value`, in a condition."""
@@ -179,9 +197,11 @@ class SpecialMethods(ABC):
             if method is None:
                 if name == "__iter__" and args:
                     args = (self.iterate(args[0]), *args[1:])
-                return self.original(function)(*args, **kwargs)
+                return for_user(self.original(function), *args, **kwargs)
             value = method(*args[1:], **kwargs)
-            return self.original(function)(value) if function in _CONVERSIONS else value
+            if function in _CONVERSIONS:
+                return for_user(self.original(function), value)
+            return value
 
         return call
 

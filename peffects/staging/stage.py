@@ -26,11 +26,13 @@ from peffects.staging.arrays import NumpyArrays
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
+from peffects.staging.for_user import for_user
 from peffects.staging.handled.running import EFFECT_CALLS
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.packing import as_packed, declare
 from peffects.staging.readers import Reader, reader
+from peffects.staging.recursion import no_overflow
 from peffects.staging.scalars import is_symbolic, lift
 from peffects.staging.symbols import StagedSymbols
 from peffects.staging.trace import Trace, staging
@@ -135,14 +137,14 @@ def stage(
     src = _place_of(plain)
     trace = Trace(getattr(plain, "__name__", "kernel"), inputs, src)
     inputs.trace = trace
-    with trace.activate():
+    with trace.activate(), no_overflow():
         inputs.know(_known_function(plain), Path(Root()))
         if isinstance(plain, FunctionType):  # its code and defaults can be replaced
             inputs.guards.append(Guard(Path(Root()), token_of(plain)))
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
         new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
         _declare_packed((new_args, new_kwargs))
-        value = resolve(plain)(*new_args, **new_kwargs)
+        value = for_user(resolve(plain), *new_args, **new_kwargs)
         value = settle(map_leaves(as_packed, value), trace.root)
         atoms, out_tree, out_leaves = _outputs(value)
         program = _program(trace, inputs, atoms, src)

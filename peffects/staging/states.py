@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -344,7 +344,8 @@ def for_each(count: object, body: Callable[[object], None]) -> None:
 
 
 def _is_all(item: Item) -> bool:
-    return isinstance(item, slice) and item.start is item.stop is item.step is None
+    is_open = isinstance(item, slice) and item.start is None and item.stop is None
+    return is_open and cast(slice, item).step is None
 
 
 def _is_mask(item: Item) -> bool:

@@ -19,6 +19,7 @@ from peffects.staging.indices import (
     IndexSetTracer,
     IndexTracer,
     align,
+    are_same_sets,
     describe,
     set_tracer,
     unify,
@@ -36,6 +37,7 @@ from peffects.staging.scalars import (
     to_bool,
 )
 from peffects.staging.trace import Kind, here, staging
+from peffects.staging.whole_numbers import whole_operand
 
 __all__ = ["StagedSymbols"]
 
@@ -88,6 +90,18 @@ class StagedSymbols:
     def least(self, left: Any, right: Any) -> Any:
         """The lesser of two numbers."""
         return binary(op.MIN, left, right)
+
+    def is_equal(self, left: Any, right: Any) -> Any:
+        """Whether two numbers are equal."""
+        return compare(op.EQ, left, right)
+
+    def is_less(self, left: Any, right: Any) -> Any:
+        """Whether a number is less than another."""
+        return compare(op.LT, left, right)
+
+    def is_same_set(self, one: Any, other: Any) -> Any:
+        """Whether two index sets are equal, as `==` has it: a symbol if their sizes decide."""
+        return are_same_sets(one, other)
 
     def as_index_set(self, value: Any) -> IndexSet[Any] | None:
         """The index set that a symbol stands for: of a table that of its first axis."""
@@ -181,10 +195,7 @@ class StagedSymbols:
 
 
 def _integer(value: Any) -> ScalarTracer:
-    x = lift(value, "an ordinal")
-    if not x.type.is_integer:
-        raise KernelTypeError(f"an ordinal is a {x.type}.", at=here(), fix="Use `int(...)`.")
-    return make(x)
+    return make(whole_operand(value, "an ordinal"))
 
 
 def _mismatch(index: IndexTracer, index_set: IndexSet[Any]) -> IndexSetMismatchError:

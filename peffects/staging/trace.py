@@ -20,7 +20,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from peffects.errors import AccumulatorError, InternalError, LeakedTracerError, PeffectsError
+from peffects.errors import (
+    AccumulatorError,
+    InternalError,
+    LeakedTracerError,
+    PeffectsError,
+    StagingLimitError,
+)
 from peffects.ir.builder import Builder
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
@@ -44,6 +50,7 @@ __all__ = [
     "Trace",
     "current",
     "here",
+    "is_internal",
     "speaks_for",
     "staging",
 ]
@@ -197,6 +204,15 @@ class Effects(Protocol):
 STAGED_MARK = "_pe_staged"
 """An attribute of classes that were made while staging; forks of handlers have such a class."""
 
+_MOST_STEPS = 500_000
+
+
+def most_steps() -> int:
+    """How many steps a kernel is staged in at most: PEFFECTS_STAGING_STEPS, or half a million."""
+    given = os.environ.get("PEFFECTS_STAGING_STEPS", "")
+    return int(given) if given.isdigit() else _MOST_STEPS
+
+
 _CURRENT: ContextVar[Trace | None] = ContextVar("peffects_trace", default=None)
 
 
@@ -219,6 +235,8 @@ class Trace:
         self.place: SrcInfo | None = None
         self.effects: Effects | None = None
         self.constants: list[object] = []
+        self.steps = 0
+        self.most_steps = most_steps()
         self._made_here: dict[int, tuple[Scope, object]] = {}
 
     @contextlib.contextmanager
@@ -329,12 +347,24 @@ class Trace:
         self, expr: Expr, names: Sequence[str] = (), src: SrcInfo | None = None
     ) -> tuple[Var, ...]:
         """Bind `expr` in the innermost open block, at the user's line."""
+        self.count_step()
         self.builder.at = src or self.place or here()
         made = self.builder.emit(expr, names)
         for var in made:
             if var.type == I64:  # what sizes are computed from
                 self.numbers[var] = self.scope, expr if isinstance(expr, Prim) else None
         return made
+
+    def count_step(self) -> None:
+        """Count a step of staging.  Raises StagingLimitError when there are too many."""
+        self.steps += 1
+        if self.steps > self.most_steps:
+            raise StagingLimitError(
+                f"`{self.name}` is not staged after {self.most_steps} steps.",
+                at=here(),
+                fix="Write loops over values as `for k in range(n)` and `pe.table`, which are "
+                "staged once; or allow more: PEFFECTS_STAGING_STEPS=10000000.",
+            )
 
     def prim(self, op: Primitive, *args: Atom, name: str = "t") -> Var:
         """`op(args)`."""
@@ -458,7 +488,7 @@ def speaks_for(code: CodeType) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_internal(file: str) -> bool:
+def is_internal(file: str) -> bool:
     """Whether `file` is ours, or numpy's: its functions call us back."""
     called_back = file == contextlib.__file__ or file.startswith(_NUMPY)
     return called_back or is_internal_file(file)
@@ -475,7 +505,7 @@ def here() -> SrcInfo:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not _is_internal(code.co_filename):
+        if not is_internal(code.co_filename):
             places = _places_in(code)
             if frame.f_lasti not in places:
                 places[frame.f_lasti] = of_frame(frame)

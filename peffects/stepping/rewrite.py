@@ -71,7 +71,11 @@ def _compiled(source: Source, code: CodeType) -> CodeType:
         body = ast.copy_location(inside, node) if not isinstance(new, ast.Lambda) else body
     parameters = [ast.arg(name) for name in (_HOOKS, *code.co_freevars)]
     arguments = ast.arguments([], parameters, None, [], [], None, [])
-    factory = ast.copy_location(ast.FunctionDef(_FACTORY, arguments, [body], [], None), node)
+    statements: list[ast.stmt] = [body]
+    if not isinstance(body, ast.Return) and body.name not in code.co_freevars:
+        statements.insert(0, ast.Global([body.name]))  # what the function finds under that name
+    factory = ast.FunctionDef(_FACTORY, arguments, statements, [], None)
+    factory = ast.copy_location(factory, node)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     outer = compile(module, code.co_filename, "exec", dont_inherit=True)
     return next(found for found in _codes(outer) if found.co_name == code.co_name)

@@ -32,6 +32,7 @@ from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
 from peffects.staging.promotion import scalar_of
 from peffects.staging.records import record_spec
+from peffects.staging.recursion import no_overflow
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
 from peffects.staging.trees import Node, flatten, map_leaves, unflatten
@@ -92,7 +93,7 @@ def debug(
     session = _Session(nan)
     call: Any = map_leaves(_argument, (tuple(args), dict(kwargs)))
     new_args, new_kwargs = call
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), no_overflow():
         result = session.callee(function)(*new_args, **new_kwargs)
     leaves, tree = flatten(map_leaves(_record_result, result))
     return unflatten(without_records(tree), list(map(_result, leaves)))

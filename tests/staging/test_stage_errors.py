@@ -153,7 +153,7 @@ def test_sizes_that_are_no_sizes() -> None:
     def f(x: Any) -> Any:
         return pe.sum(lambda i: 1.0, over=x[0])  # here
 
-    check(KernelTypeError, f, (X,), "no size")
+    check(KernelTypeError, f, (X,), "the size of an index set is a f64")
 
 
 def test_wrong_number_of_sets_or_axes() -> None:

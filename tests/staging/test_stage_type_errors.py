@@ -140,7 +140,7 @@ def test_numpy_functions_of_symbols() -> None:
     def k(x: Any) -> Any:
         return round(x, x)  # here
 
-    check(KernelTypeError, k, (1.5,), "literal number of digits")
+    check(KernelTypeError, k, (1.5,), "the number of digits", "Write the number")
 
 
 def test_numbers_and_tables_have_few_attributes() -> None:

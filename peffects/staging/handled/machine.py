@@ -9,6 +9,7 @@ in the program: operations become what their clauses compute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any
 
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, Clause
@@ -66,8 +67,9 @@ from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.outcomes import UNSET
 from peffects.staging.ranges import SequentialLoop
+from peffects.staging.recursion import DEEPEST, refuse_recursion
 from peffects.staging.scalars import either
-from peffects.staging.trace import Trace, here, speaks_for
+from peffects.staging.trace import Trace, here, is_internal, speaks_for
 from peffects.staging.writes import inputs_of
 
 __all__ = ["StagingMachine"]
@@ -89,6 +91,7 @@ class StagingMachine(Machine):
     def __init__(self, trace: Trace) -> None:
         super().__init__(_no_runner)
         self.trace = trace
+        self.around = trace.effects if isinstance(trace.effects, StagingMachine) else None
         self.exits: dict[HandlerMarker, Exit] = {}
         outermost = Boundary()
         outermost.begin_boundary(self, ())
@@ -227,10 +230,41 @@ class StagingMachine(Machine):
         branch.orelse({})
         branch.merged({})
 
+    # --- recursion -------------------------------------------------------------------------------
+
+    def _begin(self, gen: Gen, root: object) -> None:
+        """As the machine does, unless `gen` is of a function that waits for itself too often."""
+        code = gen.gi_code if isinstance(gen, GeneratorType) else None
+        if code is not None and not is_internal(code.co_filename):
+            waiting = [other for other in self._waiting() if other.gi_code is code]
+            if len(waiting) >= DEEPEST:
+                refuse_recursion(code.co_name, suspended_place(waiting[0]))
+        super()._begin(gen, root)
+
+    def _waiting(self) -> Iterator[GeneratorType[Any, Any, Any]]:
+        """All generators that wait below, in the runs around this one, too."""
+        machine: StagingMachine | None = self
+        while machine is not None:
+            gens: list[object] = [machine.gen] if machine is not self else []
+            mark, frames = machine.mark, machine.frames
+            while True:
+                while frames is not None:
+                    if isinstance(frames, tuple):
+                        gens.append(frames[0])
+                        frames = frames[1]
+                    else:
+                        frames = frames.below
+                if mark.below is None:
+                    break
+                mark, frames = mark.below, mark.frames
+            yield from (gen for gen in gens if isinstance(gen, GeneratorType))
+            machine = machine.around
+
     # --- the machine -----------------------------------------------------------------------------
 
     def _fast(self) -> tuple[Tag, Any]:
         """Run the generator up to its next event."""
+        self.trace.count_step()
         gen: Any = self.gen
         thrown, self.error = self.error, None
         try:
