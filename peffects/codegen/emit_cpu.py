@@ -18,6 +18,7 @@ from peffects.codegen.emit_rules import emit_rules
 from peffects.codegen.loop_ir import (
     SHORT_STEPS,
     STRIP_WIDTH,
+    SUM_BLOCK,
     Apply,
     Assign,
     Axis,
@@ -150,6 +151,7 @@ class _KernelText:
             self.depth += 1
             self.poll()
             self.body(self.kernel.body)
+            self.body(self.kernel.flush)
             self.put("tick(frame, chunk, 1)")
             self.depth -= 1
             return
@@ -160,6 +162,15 @@ class _KernelText:
         self.put(f"strip_stop = min(strip + {width}, {end})")
         if self.kernel.strips:
             self.body(self.kernel.body)
+            self.body(self.kernel.flush)
+        elif self.kernel.flush:
+            self.put(f"for block in range(strip, strip_stop, {SUM_BLOCK}):")
+            self.depth += 1
+            self.put(f"block_stop = min(block + {SUM_BLOCK}, strip_stop)")
+            self.put(f"for {index} in range(block, block_stop):")
+            self.nested(self.kernel.body)
+            self.body(self.kernel.flush)
+            self.depth -= 1
         else:
             self.put(f"for {index} in range(strip, strip_stop):")
             self.nested(self.kernel.body)

@@ -31,6 +31,7 @@ __all__ = [
     "STRIP",
     "STRIP_STOP",
     "STRIP_WIDTH",
+    "SUM_BLOCK",
     "Apply",
     "Assign",
     "Axis",
@@ -78,6 +79,9 @@ SHORT_STEPS = 4096
 
 STRIP_WIDTH = 128
 """Iterations that a kernel made by `strip.py` runs at once."""
+
+SUM_BLOCK = 128
+"""Numbers that are added plainly, in any order, before their sum is added with care."""
 
 CHUNK, START, STOP = (Local(name, I64, -1) for name in ("chunk", "start", "stop"))
 """Of every kernel: the number of its chunk, and the range of iterations that the chunk runs."""
@@ -244,7 +248,8 @@ class Kernel:
     """The function that a stage runs for each chunk.
 
     `cheap` says that an iteration takes so little time that polling each would show.  With
-    `strips`, `body` runs up to STRIP_WIDTH iterations of the last axis.
+    `strips`, `body` runs up to STRIP_WIDTH iterations of the last axis.  `flush` runs after each
+    SUM_BLOCK iterations at most: it brings sums of blocks to their totals.
     """
 
     name: str
@@ -255,6 +260,7 @@ class Kernel:
     epilogue: Body
     cheap: bool
     strips: bool = False
+    flush: Body = ()
 
 
 # --- building and looking at expressions ------------------------------------------------------
