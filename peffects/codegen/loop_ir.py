@@ -35,6 +35,7 @@ __all__ = [
     "Apply",
     "Assign",
     "Axis",
+    "Blocks",
     "Body",
     "Branch",
     "Combine",
@@ -168,7 +169,8 @@ class PutSlot:
 class Loop:
     """`for index in start .. stop-1`, downwards with `reverse`.
 
-    Polls every `poll` iterations, a power of two; 0 means never.
+    Polls every `poll` iterations, a power of two; 0 means never.  With `blocks`, which start at 0,
+    something runs between blocks of iterations.
     """
 
     index: Local
@@ -177,6 +179,20 @@ class Loop:
     body: Body
     reverse: bool = False
     poll: int = 0
+    blocks: Blocks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Between blocks of the iterations of a loop, and as often as it pleases, `flush` runs.
+
+    An iteration adds up to `adds` numbers to a sum; how many may come together `sum_blocks.py`
+    says.  `index` counts the blocks.
+    """
+
+    index: Local
+    adds: int
+    flush: Body
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from peffects.codegen.loop_ir import (
     SUM_BLOCK,
     Apply,
     Assign,
+    Blocks,
     Branch,
     Combine,
     Expr,
@@ -29,7 +30,6 @@ from peffects.codegen.loop_ir import (
     Store,
     literal,
     plus,
-    times,
     type_of,
 )
 from peffects.codegen.lower_accumulate import piles_up
@@ -227,19 +227,11 @@ class SumLowering(ValueLowering):
         if not sums or (isinstance(size, Lit) and size.value * adds <= SUM_BLOCK):
             self.k.emit(Loop(index, literal(0), size, tuple(body)))
             return
-        width = max(SUM_BLOCK // adds, 1)
-        size = self.k.operand("size", size)
-        block, inner = self.k.local("block", I64), list[Stmt]()
-        with self.k.into(inner):
-            begun = list[Stmt]()
-            with self.k.into(begun):
-                self.flush_all(sums)
-            self.k.emit(Branch(Apply(p.LT, (literal(0), block), BOOL), tuple(begun), ()))
-            first = times(block, literal(width))
-            last = Apply(p.MIN, (plus(first, literal(width)), size), I64)
-            self.k.emit(Loop(index, first, last, tuple(body)))
-        blocks = Apply(p.FLOORDIV, (plus(size, literal(width - 1)), literal(width)), I64)
-        self.k.emit(Loop(block, literal(0), blocks, tuple(inner)))
+        size, flushes = self.k.operand("size", size), list[Stmt]()
+        with self.k.into(flushes):
+            self.flush_all(sums)
+        blocks = Blocks(self.k.local("block", I64), adds, tuple(flushes))
+        self.k.emit(Loop(index, literal(0), size, tuple(body), blocks=blocks))
 
     def flush_in_order(self, body: Block, index: Local) -> None:
         """Flush what `body`, of a sequential loop over `index`, adds to: once for each block."""
