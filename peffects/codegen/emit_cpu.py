@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import isinf, isnan
 from typing import assert_never
 
@@ -21,6 +22,7 @@ from peffects.codegen.loop_ir import (
     Apply,
     Assign,
     Axis,
+    Blocks,
     Body,
     Branch,
     Combine,
@@ -42,6 +44,7 @@ from peffects.codegen.loop_ir import (
     type_of,
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
+from peffects.codegen.sum_blocks import block_width, is_innermost
 from peffects.ir.primitives import MUL, NEG, NOT, SCALE
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
@@ -151,6 +154,7 @@ class _KernelText:
             self.depth += 1
             self.poll()
             self.body(self.kernel.body)
+            self.body(self.kernel.flush)
             self.put("tick(frame, chunk, 1)")
             self.depth -= 1
             return
@@ -161,6 +165,16 @@ class _KernelText:
         self.put(f"strip_stop = min(strip + {width}, {end})")
         if self.kernel.strips:
             self.body(self.kernel.body)
+            self.body(self.kernel.flush)
+        elif self.kernel.flush:
+            width = block_width(self.kernel.body, self.kernel.axes[-1].index, 1)
+            self.put(f"for block in range(strip, strip_stop, {width}):")
+            self.depth += 1
+            self.put(f"block_stop = min(block + {width}, strip_stop)")
+            self.put(f"for {index} in range(block, block_stop):")
+            self.nested(self.kernel.body)
+            self.body(self.kernel.flush)
+            self.depth -= 1
         else:
             self.put(f"for {index} in range(strip, strip_stop):")
             self.nested(self.kernel.body)
@@ -225,7 +239,28 @@ class _KernelText:
             case _:
                 assert_never(stmt)
 
+    def blocks(self, loop: Loop, blocks: Blocks) -> None:
+        """A loop of blocks, around a loop; a short innermost loop runs as one block."""
+        index, block, size = loop.index.name, blocks.index.name, self.bare(loop.stop)
+        width = block_width(loop.body, loop.index, blocks.adds)
+        if is_innermost(loop.body):
+            self.put(f"if {size} <= {width}:")
+            self.depth += 1
+            self.loop(replace(loop, blocks=None))
+            self.depth -= 1
+            self.put("else:")
+            self.depth += 1
+        self.put(f"for {block} in range(0, {size}, {width}):")
+        self.depth += 1
+        self.body(blocks.flush)
+        self.put(f"for {index} in range({block}, min({block} + {width}, {size})):")
+        self.nested(loop.body)
+        self.depth -= 1 + is_innermost(loop.body)
+
     def loop(self, loop: Loop) -> None:
+        if loop.blocks is not None:
+            self.blocks(loop, loop.blocks)
+            return
         start, stop = self.bare(loop.start), self.bare(loop.stop)
         if loop.reverse:
             span = f"{self.expr(loop.stop)} - 1, {self.expr(loop.start)} - 1, -1"

@@ -31,9 +31,11 @@ __all__ = [
     "STRIP",
     "STRIP_STOP",
     "STRIP_WIDTH",
+    "SUM_BLOCK",
     "Apply",
     "Assign",
     "Axis",
+    "Blocks",
     "Body",
     "Branch",
     "Combine",
@@ -78,6 +80,9 @@ SHORT_STEPS = 4096
 
 STRIP_WIDTH = 128
 """Iterations that a kernel made by `strip.py` runs at once."""
+
+SUM_BLOCK = 128
+"""Numbers that are added plainly, in any order, before their sum is added with care."""
 
 CHUNK, START, STOP = (Local(name, I64, -1) for name in ("chunk", "start", "stop"))
 """Of every kernel: the number of its chunk, and the range of iterations that the chunk runs."""
@@ -164,7 +169,8 @@ class PutSlot:
 class Loop:
     """`for index in start .. stop-1`, downwards with `reverse`.
 
-    Polls every `poll` iterations, a power of two; 0 means never.
+    Polls every `poll` iterations, a power of two; 0 means never.  With `blocks`, which start at 0,
+    something runs between blocks of iterations.
     """
 
     index: Local
@@ -173,6 +179,20 @@ class Loop:
     body: Body
     reverse: bool = False
     poll: int = 0
+    blocks: Blocks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Between blocks of the iterations of a loop, and as often as it pleases, `flush` runs.
+
+    An iteration adds up to `adds` numbers to a sum; how many may come together `sum_blocks.py`
+    says.  `index` counts the blocks.
+    """
+
+    index: Local
+    adds: int
+    flush: Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +264,8 @@ class Kernel:
     """The function that a stage runs for each chunk.
 
     `cheap` says that an iteration takes so little time that polling each would show.  With
-    `strips`, `body` runs up to STRIP_WIDTH iterations of the last axis.
+    `strips`, `body` runs up to STRIP_WIDTH iterations of the last axis.  `flush` runs after each
+    SUM_BLOCK iterations at most: it brings sums of blocks to their totals.
     """
 
     name: str
@@ -255,6 +276,7 @@ class Kernel:
     epilogue: Body
     cheap: bool
     strips: bool = False
+    flush: Body = ()
 
 
 # --- building and looking at expressions ------------------------------------------------------

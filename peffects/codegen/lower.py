@@ -12,7 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from peffects.codegen.loop_ir import Axis, Expr, Kernel, Local, Store, literal, plus, times
+from peffects.codegen.loop_ir import (
+    START,
+    STOP,
+    Axis,
+    Expr,
+    Kernel,
+    Local,
+    Memory,
+    Store,
+    literal,
+    plus,
+    times,
+)
 from peffects.codegen.loops import (
     FREE,
     REDUCING,
@@ -28,7 +40,7 @@ from peffects.codegen.loops import (
     Product,
     Within,
 )
-from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose
+from peffects.codegen.lower_accumulate import Choice, Decision, Strategy, choose, piles_up
 from peffects.codegen.lower_block import BlockLowering
 from peffects.codegen.lower_facts import Facts, has_no_loops
 from peffects.codegen.lower_host import HostLowering
@@ -40,11 +52,13 @@ from peffects.codegen.lower_products import (
     operations,
 )
 from peffects.codegen.lower_stages import StageBuilder, Stages
+from peffects.codegen.lower_sums import is_wide_sum, rounded
 from peffects.codegen.lower_values import Scope, Target, Value
 from peffects.codegen.strip import strip_mine
 from peffects.ir.evaluate import identity_of
 from peffects.ir.products import MatrixProduct, matrix_product
 from peffects.ir.syntax import (
+    F64,
     I64,
     Atom,
     Binding,
@@ -177,6 +191,10 @@ class _Spine(HostLowering):
         for ref in refs:
             target = self.scope.values[ref]
             assert isinstance(target, Target)
+            if target.part is not None:
+                assert not isinstance(target.low, Memory)
+                lowering.flush(target)
+                self.accumulators[ref].low = target.low
             self.accumulators[ref].value = target.at
         stage.work += (self.stages.work(Block((binding,), ())),)
         if isinstance(expr, Fold | While) and not self.can_be_hosted(binding):
@@ -190,40 +208,94 @@ class _Spine(HostLowering):
 
     def serial_target(self, ref: Var, lowering: BlockLowering) -> Target:
         """The accumulator `ref` as the serial stage sees it."""
-        accumulator = self.accumulators[ref]
-        value = accumulator.value
+        accumulator, k = self.accumulators[ref], lowering.k
+        value, low = accumulator.value, accumulator.low
         if isinstance(value, Place):
             accumulator.initialize(lowering)
-            return Target(accumulator.monoid, value)
-        if not (isinstance(value, Local) and value.kernel == lowering.k.number):
-            value = lowering.k.assign(ref.name, lowering.k.use(value))
+            return accumulator.target
+        if is_wide_sum(accumulator.monoid, accumulator.elem):
+            assert not isinstance(low, Place)
+            total = k.assign(f"{ref.name}_total", k.use(value))
+            less = None if low is None else k.assign(f"{ref.name}_low", k.use(low))
+            part = k.assign(ref.name, Lit(0.0, accumulator.elem))
+            return Target(accumulator.monoid, total, low=less, part=part)
+        if not (isinstance(value, Local) and value.kernel == k.number):
+            value = k.assign(ref.name, k.use(value))
         return Target(accumulator.monoid, value)
 
     def with_acc(self, refs: tuple[Var, ...], body: Block, binding: Binding) -> None:
         """The references become slots and buffers; the body is more of the spine."""
         for ref in refs:
-            self.accumulators[ref] = self.accumulator(ref)
+            self.accumulators[ref] = self.accumulator(ref, body)
         for inner in body.bindings:
             self.binding(inner)
         results = [self.scope.values[x] if isinstance(x, Var) else x for x in body.results]
         for ref in refs:
-            accumulator = self.accumulators[ref]
-            if isinstance(accumulator.value, Place) and accumulator.fresh:
-                accumulator.initialize(self.lowering(self.stages.serial().k))
-            results.append(accumulator.value)
+            results.append(self.final(ref))
         self.scope.values.update(zip(binding.vars, results, strict=True))
 
-    def accumulator(self, ref: Var) -> Accumulator:
+    def accumulator(self, ref: Var, body: Block) -> Accumulator:
         """A reference of the spine that nothing was accumulated into."""
         assert isinstance(ref.type, Ref)
         held, monoid = value_of(ref), ref.type.monoid
+        elem = held if isinstance(held, Scalar) else held.elem
+        is_wide, low = is_wide_sum(monoid, elem), None
         if isinstance(held, Scalar):
-            identity = Lit(identity_of(monoid, held), held)
-            return Accumulator(monoid, identity, identity)
+            zero = Lit(identity_of(monoid, F64 if is_wide else elem), F64 if is_wide else elem)
+            return Accumulator(monoid, elem, zero, zero if is_wide and elem == F64 else None)
         dims = tuple(dim.size for dim in held.dims)
         self.stages.close_if_computed(dims)
-        place = self.stages.buffer(ref.name, held.elem, dims)
-        return Accumulator(monoid, Lit(identity_of(monoid, held.elem), held.elem), place)
+        is_wide = is_wide and self.piles_up_in_place(ref, body)
+        place = self.stages.buffer(ref.name, F64 if is_wide else elem, dims)
+        if is_wide and elem == F64:
+            low = self.stages.buffer(f"{ref.name}_low", F64, dims)
+        return Accumulator(monoid, elem, place, low)
+
+    def piles_up_in_place(self, ref: Var, body: Block) -> bool:
+        """Whether elements may get many values in other ways than by chunks that are combined."""
+        found = False
+        for binding in body.bindings:
+            if ref not in accumulated_refs(Block((binding,), ())):
+                continue
+            product = matrix_product(binding)
+            match binding.expr:
+                case _ if product is not None:
+                    if product.row.type != F64 and value_of(ref).elem != F64:
+                        return False
+                case For(binders, inner) as loop:
+                    choice = choose(ref, loop, self.scope.facts)
+                    if choice.strategy is Strategy.DIRECT:
+                        found |= piles_up(ref, inner, self.scope.facts, binders)
+                case WithAcc(_, inner):
+                    found |= self.piles_up_in_place(ref, inner)
+                case _:
+                    found |= piles_up(ref, Block((binding,), ()), self.scope.facts)
+        return found
+
+    def final(self, ref: Var) -> Local | Lit | Place:
+        """The final value of a reference of the spine."""
+        accumulator = self.accumulators[ref]
+        value, low, elem = accumulator.value, accumulator.low, accumulator.elem
+        if not isinstance(value, Place):
+            if isinstance(value, Lit):
+                return Lit(value.value, elem)
+            k = self.stages.serial().k
+            assert not isinstance(low, Place)
+            total, less = k.use(value), None if low is None else k.use(low)
+            result = rounded(total, less, elem)
+            return k.operand(ref.name, result)
+        if accumulator.fresh:
+            accumulator.initialize(self.lowering(self.stages.serial().k))
+        if low is None and value.memory.elem == elem:
+            return value
+        assert isinstance(low, Place | None)
+        stage = self.stages.open(self.stages.at)
+        place = value if low is not None else self.stages.buffer(ref.name, elem, value.dims, stage)
+        self.lowering(stage.k).round_table(place, value, low and low.memory, elem, (START, STOP))
+        stage.trip = Product(self.stages.shape(value.dims))
+        stage.work, stage.rule = (stage.trip,), FREE
+        self.stages.close()
+        return place
 
     # --- matrix products ----------------------------------------------------------------------
 
@@ -295,7 +367,13 @@ class _Spine(HostLowering):
         stage.cheap = has_no_loops(loop.body)
         places = [self.stages.table(var, stage) for var in binding.vars]
         partials = [
-            start_partial(ref, self.accumulators[ref], self.stages, lowering)
+            start_partial(
+                ref,
+                self.accumulators[ref],
+                piles_up(ref, loop.body, self.scope.facts, loop.binders),
+                self.stages,
+                lowering,
+            )
             for ref, choice in choices.items()
             if choice.strategy is not Strategy.DIRECT
         ]
@@ -340,6 +418,7 @@ class _Spine(HostLowering):
         """Let iterations write the elements of a fresh table, each of them once."""
         accumulator = self.accumulators[ref]
         assert isinstance(accumulator.value, Place), "what is written once has places"
+        assert accumulator.low is None, "what is written once does not pile up"
         self.scope.values[ref] = Target(accumulator.monoid, accumulator.value, fresh=True)
         accumulator.fresh = False
 
@@ -348,16 +427,17 @@ class _Spine(HostLowering):
         accumulator = self.accumulators[ref]
         place = accumulator.value
         assert isinstance(place, Place), "a direct accumulation has indices"
-        self.scope.values[ref] = Target(accumulator.monoid, place)
+        self.scope.values[ref] = accumulator.target
         if not accumulator.fresh:
             return
         accumulator.fresh = False
         at, rest = _row(place, axes, lowering), place.dims[len(axes) :]
-        if rest:
-            assert isinstance(at, Local | Lit)
-            lowering.fill(Place(place.memory, at, rest), accumulator.identity)
-        else:
-            lowering.k.emit(Store(place.memory, at, accumulator.identity))
+        for held in (place, accumulator.low):
+            if isinstance(held, Place) and rest:
+                assert isinstance(at, Local | Lit)
+                lowering.fill(Place(held.memory, at, rest), accumulator.identity)
+            elif isinstance(held, Place):
+                lowering.k.emit(Store(held.memory, at, accumulator.identity))
 
     # --- results ------------------------------------------------------------------------------
 

@@ -11,13 +11,30 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
+from peffects.codegen.loop_ir import SUM_BLOCK
 from peffects.codegen.lower_facts import Facts
-from peffects.ir.syntax import Accumulate, Atom, Block, For, Idx, Lit, Ref, Var, WithAcc
-from peffects.ir.traverse import blocks_of, free_vars
+from peffects.ir import primitives as p
+from peffects.ir.syntax import (
+    Accumulate,
+    Atom,
+    Block,
+    Fold,
+    For,
+    Idx,
+    Lit,
+    Prim,
+    Ref,
+    Var,
+    While,
+    WithAcc,
+)
+from peffects.ir.traverse import binders_of, blocks_of, free_vars
+from peffects.ir.typing import set_of
 from peffects.source import UNKNOWN, SrcInfo
 
-__all__ = ["Decision", "Strategy", "choose"]
+__all__ = ["Decision", "Strategy", "choose", "piles_up"]
 
 
 class Strategy(Enum):
@@ -132,3 +149,69 @@ def _positions(expr: Accumulate, loop: For, facts: Facts) -> tuple[int, ...] | N
     if all(binder in plain for binder in loop.binders):
         return tuple(plain.index(binder) for binder in loop.binders)
     return None
+
+
+# --- how many values one element gets ----------------------------------------------------------
+
+
+def piles_up(ref: Var, block: Block, facts: Facts, around: tuple[Var, ...] = ()) -> bool:
+    """Whether one element may get more than SUM_BLOCK values in the loops of `block`.
+
+    `around` are the indices of a loop of which `block` is the body.
+    """
+    return _most_values(ref, block, facts, around, set(around)) > SUM_BLOCK
+
+
+def _most_values(
+    ref: Var, block: Block, facts: Facts, loops: tuple[Var, ...], bound: set[Atom]
+) -> float:
+    """How many values an element gets at most; `bound` grows by the variables of `block`."""
+    most = 0.0
+    for binding in block.bindings:
+        expr, more = binding.expr, loops
+        bound.update(binders_of(expr))
+        match expr:
+            case Accumulate(found, indices) if found is ref:
+                most += _meetings(indices, facts, loops, bound)
+            case For(binders):
+                more = (*loops, *binders)
+            case Fold(binder):
+                more = (*loops, binder)
+            case _:
+                pass
+        times = inf if isinstance(expr, While) else 1
+        for inner in blocks_of(expr):
+            values = _most_values(ref, inner, facts, more, bound)
+            most += values and values * times
+        bound.update(binding.vars)
+    return most
+
+
+def _meetings(
+    indices: tuple[Atom, ...], facts: Facts, loops: tuple[Var, ...], bound: Container[Atom]
+) -> float:
+    """How many iterations of `loops` may have the same indices."""
+    parts = [part for index in indices for part in facts.parts_of(index)]
+    most = 1.0
+    for binder in loops:
+        if not any(_moves_with(part, binder, facts, bound) for part in parts):
+            size = set_of(binder).size
+            most *= float(size.value) if isinstance(size, Lit) else inf
+    return most
+
+
+def _moves_with(index: Atom, binder: Var, facts: Facts, bound: Container[Atom]) -> bool:
+    """Whether `index` is the loop index `binder`, shifted by what is the same in all loops."""
+    index = facts.same_index(index)
+    if index is binder:
+        return True
+    expr = facts.definitions.get(index) if isinstance(index, Var) else None
+    match expr:
+        case Prim(p.ADD | p.SUB, (left, right)):
+            return any(
+                _moves_with(one, binder, facts, bound)
+                and (isinstance(other, Lit) or other not in bound)
+                for one, other in ((left, right), (right, left))
+            )
+        case _:
+            return False

@@ -17,13 +17,11 @@ from peffects.codegen.loop_ir import (
     Apply,
     Assign,
     Branch,
-    Combine,
     Expr,
     Fail,
     Local,
     Loop,
     Operand,
-    Read,
     Stmt,
     Store,
     Until,
@@ -36,9 +34,9 @@ from peffects.codegen.loop_ir import (
 from peffects.codegen.lower_checks import check_failure
 from peffects.codegen.lower_facts import has_no_loops
 from peffects.codegen.lower_kernel import Place
-from peffects.codegen.lower_values import Scope, Target, Value, ValueLowering
+from peffects.codegen.lower_sums import SumLowering, adds_in
+from peffects.codegen.lower_values import Scope, Target, Value
 from peffects.ir import primitives as p
-from peffects.ir.evaluate import identity_of
 from peffects.ir.syntax import (
     F64,
     I64,
@@ -55,7 +53,6 @@ from peffects.ir.syntax import (
     Index,
     Lit,
     Prim,
-    Ref,
     Scalar,
     Table,
     Update,
@@ -63,13 +60,13 @@ from peffects.ir.syntax import (
     While,
     WithAcc,
 )
-from peffects.ir.typing import set_of, value_of
+from peffects.ir.typing import set_of
 from peffects.source import SrcInfo
 
 __all__ = ["BlockLowering", "Scope", "Target", "Value"]
 
 
-class BlockLowering(ValueLowering):
+class BlockLowering(SumLowering):
     """Lowers blocks into the kernel `k`."""
 
     # --- blocks -------------------------------------------------------------------------------
@@ -111,6 +108,8 @@ class BlockLowering(ValueLowering):
         self.k.line(binding.src)
         variables = binding.vars
         match binding.expr:
+            case Prim() if variables[0] in self._running:
+                self.add_running(variables[0])
             case Prim(op, args):
                 self.bind(variables[0], self.prim(op, args, variables[0]))
             case Index(table, indices, bounds):
@@ -169,15 +168,23 @@ class BlockLowering(ValueLowering):
         size = self.scalar(set_of(binder).size)
         index, body = self.k.local(binder.name, I64), list[Stmt]()
         self.scope.values[binder] = index
+        is_last = axis == len(loop.binders) - 1
+        hoisted = self.hoist(loop.body, binder) if is_last else []
+        sums = self.sums_in(loop.body)
+        rest = Block((Binding((), For(loop.binders[axis + 1 :], loop.body)),), ())
+        adds = adds_in(loop.body if is_last else rest, sums)
         with self.looping(False, body):
             inner = [
                 None
                 if place is None or row is None
-                else self.row(row, index, place.dims[axis + 1 :], axis == len(loop.binders) - 1)
+                else self.row(row, index, place.dims[axis + 1 :], is_last)
                 for row, place in zip(rows, places, strict=True)
             ]
             self._axis(loop, axis + 1, inner, places)
-        self.k.emit(Loop(index, literal(0), size, tuple(body)))
+            if adds is None:
+                self.flush_all(sums.values())
+        self.add_loop(index, size, body, sums.values() if adds else (), adds or 1)
+        self.put_hoisted(hoisted)
 
     def row(self, base: Expr, index: Local, rest: Sequence[Atom], last: bool) -> Operand:
         """The offset of row `index` of a table at `base` whose rows have the sizes `rest`."""
@@ -210,6 +217,7 @@ class BlockLowering(ValueLowering):
         places = [self.new_place(var, wanted) for var in variables[count:]]
         size = self.scalar(set_of(fold.binder).size)
         carried = self.start(fold.carries, fold.inits, variables, wanted)
+        self.start_running(fold)
         index, body = self.k.local(fold.binder.name, I64), list[Stmt]()
         self.scope.values[fold.binder] = index
         with self.looping(True, body):
@@ -227,6 +235,7 @@ class BlockLowering(ValueLowering):
                     assert place is not None, "outputs are tables"
                     self.k.emit(Store(place.memory, offset, value))
             self.advance(carried, values[:count])
+            self.flush_in_order(fold.body, index)
         poll = 0 if self._depth else SHORT_STEPS if has_no_loops(fold.body) else 1
         self.k.emit(Loop(index, literal(0), size, tuple(body), fold.reverse, poll))
         self.finish(variables[:count], carried, wanted)
@@ -244,6 +253,7 @@ class BlockLowering(ValueLowering):
         with self.looping(True, body):
             values = self.block(loop.body, self.halves(loop.carries, carried))
             self.advance(carried, values)
+            self.flush_all(self.sums_in(loop.body).values())
         self.k.emit(Until(tuple(test), go_on, tuple(body)))
         self.finish(variables, carried, wanted)
 
@@ -398,7 +408,7 @@ class BlockLowering(ValueLowering):
         """Accumulators: scalars are locals, tables lie where their final value is wanted."""
         count = len(expr.body.results)
         targets = [
-            self.new_target(ref, wanted.get(var))
+            self.new_target(ref, expr.body, wanted.get(var))
             for ref, var in zip(expr.refs, variables[count:], strict=True)
         ]
         self.scope.values.update(zip(expr.refs, targets, strict=True))
@@ -406,51 +416,9 @@ class BlockLowering(ValueLowering):
         for var, value in zip(variables[:count], values, strict=True):
             self.bind(var, value)
         for var, target in zip(variables[count:], targets, strict=True):
-            self.scope.values[var] = target.at
-
-    def new_target(self, ref: Var, place: Place | None) -> Target:
-        """An accumulator at its monoid's identity."""
-        assert isinstance(ref.type, Ref)
-        held, monoid = value_of(ref), ref.type.monoid
-        if isinstance(held, Scalar):
-            return Target(monoid, self.k.assign(ref.name, Lit(identity_of(monoid, held), held)))
-        if place is None:
-            dims = tuple(dim.size for dim in held.dims)
-            place = Place(self.memory(ref.name, held.elem, dims), literal(0), dims)
-        self.fill(place, Lit(identity_of(monoid, held.elem), held.elem))
-        return Target(monoid, place)
-
-    def accumulate(self, expr: Accumulate, src: SrcInfo) -> None:
-        """`ref[indices] += value`."""
-        target = self.scope.values[expr.ref]
-        assert isinstance(target, Target), "references are bound to targets"
-        monoid, ordered = target.monoid, self._ordered
-        if isinstance(target.at, Local):
-            value = self.scalar(expr.value)
-            total = Combine(monoid, target.at, value, target.at.type, ordered)
-            self.k.emit(Assign(target.at, total))
-            return
-        place = Place(target.at.memory, self.k.use(target.at.offset), target.at.dims)
-        at = self.k.operand("at", self.offset(place, expr.ref, expr.indices, expr.bounds, src))
-        rest = place.dims[len(expr.indices) :]
-        elem, memory = place.memory.elem, place.memory
-        if not rest:
-            value = self.scalar(expr.value)
-            before: Expr = Read(memory, at)
-            if target.fresh:  # added to, not copied: 0.0 + -0.0 is 0.0
-                before, ordered = Lit(identity_of(monoid, elem), elem), True
-            total = Combine(monoid, before, value, elem, ordered)
-            self.k.emit(Store(memory, at, total))
-            return
-        assert isinstance(expr.value, Var)
-        source = self.place(expr.value)
-
-        def body(i: Local) -> list[Stmt]:
-            value = Read(source.memory, plus(source.offset, i))
-            there = plus(at, i)
-            return [Store(memory, there, Combine(monoid, Read(memory, there), value, elem, False))]
-
-        self.each_element(rest, body)
+            elem = var.type.elem if isinstance(var.type, Table) else var.type
+            assert isinstance(elem, Scalar)
+            self.scope.values[var] = self.finished(target, elem, wanted.get(var))
 
     # --- checks -------------------------------------------------------------------------------
 

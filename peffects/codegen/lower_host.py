@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from peffects.codegen.loop_ir import Expr, Local, PutSlot, Store, literal, plus, times
 from peffects.codegen.loops import (
@@ -52,6 +53,8 @@ from peffects.ir.typing import set_of
 
 __all__ = ["FEW", "HOSTED_FROM_NS", "HostLowering"]
 
+Held: TypeAlias = Local | Lit | Place | None
+"""A part of an accumulator."""
 HOSTED_FROM_NS = 500_000
 """Bodies with at least this much work are run by the launcher.  It takes up to 20 microseconds for
 each of their stages, which two threads then have saved."""
@@ -145,28 +148,43 @@ class HostLowering(ABC):
         if isinstance(accumulator.value, Place):
             accumulator.initialize(lowering)
             return
-        local = self.fixed(ref.name, accumulator.elem)
-        self.put(local, accumulator.value, stage.k)
-        accumulator.value = local
+        value, low = accumulator.value, accumulator.low
+        accumulator.value = self.fixed(ref.name, value.type)
+        self.put(accumulator.value, value, stage.k)
+        if low is not None:
+            assert isinstance(low, Local | Lit)
+            accumulator.low = self.fixed(f"{ref.name}_low", low.type)
+            self.put(accumulator.low, low, stage.k)
 
     def put(self, local: Local, value: Value, k: KernelBuilder) -> None:
         """Write a scalar to its slot."""
         assert isinstance(value, Local | Lit)
         k.emit(PutSlot(self.stages.frame.slot_of(local), k.use(value)))
 
-    def put_back(self, refs: Sequence[Var], fixed: Sequence[Value], k: KernelBuilder) -> None:
+    def held(self, refs: Sequence[Var]) -> list[tuple[Held, Held]]:
+        """Where accumulators are."""
+        return [(self.accumulators[ref].value, self.accumulators[ref].low) for ref in refs]
+
+    def put_back(
+        self, refs: Sequence[Var], fixed: Sequence[tuple[Held, Held]], k: KernelBuilder
+    ) -> None:
         """Write the accumulators that are scalars to their slots, where they were read."""
-        for ref, local in zip(refs, fixed, strict=True):
+        for ref, (local, low) in zip(refs, fixed, strict=True):
+            accumulator = self.accumulators[ref]
             if isinstance(local, Local):
-                self.put(local, self.accumulators[ref].value, k)
-                self.accumulators[ref].value = local
+                self.put(local, accumulator.value, k)
+                accumulator.value = local
+            if isinstance(low, Local):
+                assert accumulator.low is not None
+                self.put(low, accumulator.low, k)
+                accumulator.low = low
 
     def serial_way(
         self, binding: Binding, results: Sequence[Local | Place], refs: Sequence[Var], much: Within
     ) -> None:
         """One kernel, for bodies with little work."""
         stages = self.stages
-        fixed = [self.accumulators[ref].value for ref in refs]
+        fixed = self.held(refs)
         stage = stages.serial()
         stage.only = Within(much, 0, 1)
         pairs = list(zip(binding.vars, results, strict=True))
@@ -198,7 +216,7 @@ class _Hosted:
     def run(self) -> None:
         """Append the stages."""
         stages, loop = self.stages, self.loop
-        fixed = [self.spine.accumulators[ref].value for ref in self.refs]
+        fixed = self.spine.held(self.refs)
         self.start()
         builder = LoopBuilder(self.host_loop())
         with stages.looping(builder):

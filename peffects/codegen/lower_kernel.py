@@ -63,7 +63,7 @@ INPUT = 0
 _LOG_START = 2
 _RESERVED = frozenset(
     {"abs", "chunk", "frame", "math", "max", "min", "range", "row", "rows", "start", "stop"}
-    | {"strip", "strip_stop", *NUMBERS}
+    | {"block", "block_stop", "strip", "strip_stop", *NUMBERS}
     | {name for names in IMPORTS.values() for name in names}
 )
 _RESERVED_PATTERN = re.compile(r"(load|store|get|set)_")  # what emit_cpu.py calls accessors
@@ -147,6 +147,7 @@ class KernelBuilder:
         self.prologue: list[Stmt] = []
         self.body: list[Stmt] = []
         self.epilogue: list[Stmt] = []
+        self.flush: list[Stmt] = []
         self.buffers: list[Buffer] = []
         self._slots: dict[int, SlotRead] = {}
         self._taken: set[str] = set()
@@ -298,4 +299,5 @@ class KernelBuilder:
             (*self.epilogue, *exports),
             cheap,
             strips,
+            tuple(self.flush),
         )

@@ -8,7 +8,7 @@ stage that follows, together with tables in a parallel stage over all elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peffects.codegen.loop_ir import (
     START,
@@ -42,9 +42,11 @@ from peffects.codegen.loops import (
 from peffects.codegen.lower_block import BlockLowering
 from peffects.codegen.lower_kernel import INPUT, KernelBuilder, Place
 from peffects.codegen.lower_stages import StageBuilder, Stages
+from peffects.codegen.lower_sums import add_to_memory, add_wide, is_wide_sum, rounded
 from peffects.codegen.lower_values import Target
 from peffects.ir import primitives as p
-from peffects.ir.syntax import BOOL, I64, Lit, Monoid, Scalar, Var
+from peffects.ir.evaluate import identity_of
+from peffects.ir.syntax import BOOL, F64, I64, Lit, Monoid, Scalar, Var
 
 __all__ = ["Accumulator", "Partial", "combine", "start_partial"]
 
@@ -53,24 +55,37 @@ __all__ = ["Accumulator", "Partial", "combine", "start_partial"]
 class Accumulator:
     """A reference of the spine: its value so far, a scalar or a table in memory.
 
-    A `fresh` table has not been written to.
+    A `fresh` table has not been written to.  A sum of floats is held as `lower_sums.py` says:
+    the value may be wider than `elem`, the type of the result, or have a `low` part.
     """
 
     monoid: Monoid
-    identity: Lit
+    elem: Scalar
     value: Local | Lit | Place
+    low: Local | Lit | Place | None = None
     fresh: bool = True
 
     @property
-    def elem(self) -> Scalar:
-        """The type of its elements."""
-        return self.identity.type
+    def identity(self) -> Lit:
+        """What a sum, or an element of one, starts from."""
+        value = self.value
+        held = value.memory.elem if isinstance(value, Place) else value.type
+        return Lit(identity_of(self.monoid, held), held)
 
     def initialize(self, lowering: BlockLowering) -> None:
         """Set a fresh table to the identity."""
         if self.fresh and isinstance(self.value, Place):
             lowering.fill(self.value, self.identity)
+            if isinstance(self.low, Place):
+                lowering.fill(self.low, self.identity)
             self.fresh = False
+
+    @property
+    def target(self) -> Target:
+        """The table as kernels accumulate into it."""
+        assert isinstance(self.value, Place)
+        low = self.low.memory if isinstance(self.low, Place) else None
+        return Target(self.monoid, self.value, low=low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +94,57 @@ class Partial:
 
     accumulator: Accumulator
     parts: Memory
+    lows: Memory | None
     shape: tuple[SizeExpr, ...]
 
 
 def start_partial(
-    ref: Var, accumulator: Accumulator, stages: Stages, lowering: BlockLowering
+    ref: Var, accumulator: Accumulator, piles: bool, stages: Stages, lowering: BlockLowering
 ) -> Partial:
-    """Let each chunk of the kernel accumulate into `ref` on its own."""
+    """Let each chunk of the kernel accumulate into `ref` on its own.
+
+    With `piles`, one element may get many values.
+    """
     k, value, elem = lowering.k, accumulator.value, accumulator.elem
-    name, identity = f"{ref.name}_part", accumulator.identity
-    at: Local | Place
-    if isinstance(value, Place):
-        shape = stages.shape(value.dims)
-        parts = k.part(name, elem, shape, Role.PARTIALS)
-        at = Place(parts, literal(0), value.dims)
-        with k.into(k.prologue):
-            lowering.fill(at, identity)
-    else:
-        shape = ()
-        parts = k.part(name, elem, shape, Role.PARTIALS)
+    if not isinstance(value, Place):
+        return _start_scalar(ref, accumulator, lowering)
+    name, shape = f"{ref.name}_part", stages.shape(value.dims)
+    is_wide = piles and is_wide_sum(accumulator.monoid, elem)
+    held = F64 if is_wide else elem
+    lows = k.part(f"{ref.name}_low", F64, shape, Role.PARTIALS) if is_wide and elem == F64 else None
+    parts = k.part(name, held, shape, Role.PARTIALS)
+    at = Place(parts, literal(0), value.dims)
+    identity = Lit(identity_of(accumulator.monoid, held), held)
+    with k.into(k.prologue):
+        lowering.fill(at, identity)
+        if lows is not None:
+            lowering.fill(Place(lows, literal(0), value.dims), identity)
+    stages.scope.values[ref] = Target(accumulator.monoid, at, low=lows)
+    return Partial(accumulator, parts, lows, shape)
+
+
+def _start_scalar(ref: Var, accumulator: Accumulator, lowering: BlockLowering) -> Partial:
+    k, elem, name = lowering.k, accumulator.elem, f"{ref.name}_part"
+    if not is_wide_sum(accumulator.monoid, elem):
+        parts = k.part(name, elem, (), Role.PARTIALS)
         at = k.local(ref.name, elem)
-        k.prologue.append(Assign(at, identity))
+        k.prologue.append(Assign(at, accumulator.identity))
         k.epilogue.append(Store(parts, literal(0), at))
-    stages.scope.values[ref] = Target(accumulator.monoid, at)
-    return Partial(accumulator, parts, shape)
+        lowering.scope.values[ref] = Target(accumulator.monoid, at)
+        return Partial(accumulator, parts, None, ())
+    parts = k.part(name, F64, (), Role.PARTIALS)
+    lows = k.part(f"{ref.name}_low", F64, (), Role.PARTIALS) if elem == F64 else None
+    with k.into(k.prologue):
+        target = lowering.new_sum(ref.name, elem)
+    with k.into(k.flush):
+        lowering.flush(target)
+    assert isinstance(target.at, Local)
+    k.epilogue.append(Store(parts, literal(0), target.at))
+    if lows is not None:
+        assert isinstance(target.low, Local)
+        k.epilogue.append(Store(lows, literal(0), target.low))
+    lowering.scope.values[ref] = target
+    return Partial(accumulator, parts, lows, ())
 
 
 def combine(partials: Sequence[Partial], loop: StageBuilder, stages: Stages) -> None:
@@ -113,7 +155,7 @@ def combine(partials: Sequence[Partial], loop: StageBuilder, stages: Stages) -> 
     stage = stages.serial()
     chunks = stage.k.read_slot(loop.chunks_slot, "chunks", I64)
     for partial in partials:
-        partial.accumulator.value = _total(partial, chunks, stage.k)
+        partial.accumulator.value, partial.accumulator.low = _total(partial, chunks, stage.k)
     stage.work += (Const(MOST_PARTIALS),)
 
 
@@ -130,14 +172,12 @@ def _combine_in_parallel(partials: Sequence[Partial], loop: StageBuilder, stages
         if isinstance(partial.accumulator.value, Place):
             _combine_elements(partial, chunks, first, last, k)
         else:
-            slot = stages.frame.new_slot()
             total = list[Stmt]()
             with k.into(total):
-                k.emit(PutSlot(slot, _total(partial, chunks, k)))
+                value, low = (_in_frame(x, k) for x in _total(partial, chunks, k))
             k.emit(Branch(Apply(p.LT, (first, last), BOOL), tuple(total), ()))
-            # one chunk writes it, so it is in the frame like an input
-            partial.accumulator.value = Local("total", partial.accumulator.elem, INPUT)
-            stages.frame.local_slots[partial.accumulator.value] = slot
+            assert value is not None
+            partial.accumulator.value, partial.accumulator.low = value, low
         base = plus(base, size)
     stage.trip = Sum(tuple(Product(partial.shape) for partial in partials))
     stage.work = (Product((stage.trip, SlotSize(loop.chunks_slot))),)
@@ -145,15 +185,37 @@ def _combine_in_parallel(partials: Sequence[Partial], loop: StageBuilder, stages
     stages.close()
 
 
-def _total(partial: Partial, chunks: Local, k: KernelBuilder) -> Local:
+def _in_frame(value: Local | None, k: KernelBuilder) -> Local | None:
+    """A scalar that one chunk of this kernel writes, so that it is in the frame like an input."""
+    if value is None:
+        return None
+    slot = k.frame.new_slot()
+    k.emit(PutSlot(slot, value))
+    held = Local("total", value.type, INPUT)
+    k.frame.local_slots[held] = slot
+    return held
+
+
+def _total(partial: Partial, chunks: Local, k: KernelBuilder) -> tuple[Local, Local | None]:
     """All parts of a scalar, and what it was before."""
     accumulator = partial.accumulator
-    assert not isinstance(accumulator.value, Place)
-    total = k.assign("total", k.use(accumulator.value))
-    chunk, parts = k.local("c", I64), _all_parts(partial.parts)
-    more = Combine(accumulator.monoid, total, Read(parts, chunk), accumulator.elem, True)
-    k.emit(Loop(chunk, literal(0), chunks, (Assign(total, more),)))
-    return total
+    value, less = accumulator.value, accumulator.low
+    assert not isinstance(value, Place) and not isinstance(less, Place)
+    total = k.assign("total", k.use(value))
+    low = None if less is None else k.assign("low", k.use(less))
+    chunk, body = k.local("c", I64), list[Stmt]()
+    part = Read(_all_parts(partial.parts), chunk)
+    with k.into(body):
+        if not is_wide_sum(accumulator.monoid, accumulator.elem):
+            more = Combine(accumulator.monoid, total, part, accumulator.elem, True)
+            k.emit(Assign(total, more))
+        else:
+            add_wide(k, total, low, part)
+        if low is not None and partial.lows is not None:
+            rest = Read(_all_parts(partial.lows), chunk)
+            k.emit(Assign(low, Apply(p.ADD, (low, rest), F64)))
+    k.emit(Loop(chunk, literal(0), chunks, tuple(body)))
+    return total, low
 
 
 def _combine_elements(
@@ -163,15 +225,47 @@ def _combine_elements(
     accumulator, place = partial.accumulator, partial.accumulator.value
     assert isinstance(place, Place)
     parts, out = _all_parts(partial.parts), place.memory
-    e = k.local("e", I64)
-    if accumulator.fresh:
-        k.emit(Loop(e, first, last, (Store(out, e, Read(parts, e)),)))
-    chunk, size = k.local("c", I64), k.size(Product(partial.shape))
-    value = Read(parts, plus(times(chunk, size), e))
-    total = Combine(accumulator.monoid, Read(out, e), value, accumulator.elem, True)
-    elements = Loop(e, first, last, (Store(out, e, total),))
-    k.emit(Loop(chunk, literal(int(accumulator.fresh)), chunks, (elements,)))
+    e, chunk, size = k.local("e", I64), k.local("c", I64), k.size(Product(partial.shape))
+    at = plus(times(chunk, size), e)
+    if partial.lows is not None or accumulator.low is not None or parts.elem != out.elem:
+        _combine_wide(partial, Loop(chunk, literal(1), chunks, ()), Loop(e, first, last, ()), at, k)
+    else:
+        if accumulator.fresh:
+            k.emit(Loop(e, first, last, (Store(out, e, Read(parts, e)),)))
+        total = Combine(accumulator.monoid, Read(out, e), Read(parts, at), accumulator.elem, True)
+        elements = Loop(e, first, last, (Store(out, e, total),))
+        k.emit(Loop(chunk, literal(int(accumulator.fresh)), chunks, (elements,)))
     accumulator.fresh = False
+
+
+def _combine_wide(
+    partial: Partial, others: Loop, elements: Loop, at: Expr, k: KernelBuilder
+) -> None:
+    """Add the parts of the other chunks to those of the first, and these to the table."""
+    accumulator, place, e = partial.accumulator, partial.accumulator.value, elements.index
+    assert isinstance(place, Place)
+    out, parts = place.memory, _all_parts(partial.parts)
+    lows = None if partial.lows is None else _all_parts(partial.lows)
+    low = accumulator.low.memory if isinstance(accumulator.low, Place) else None
+    more, final = list[Stmt](), list[Stmt]()
+    with k.into(more):
+        there = k.assign("at", at)
+        add_to_memory(k, parts, lows, e, Read(parts, there))
+        if lows is not None:
+            k.emit(Store(lows, e, Apply(p.ADD, (Read(lows, e), Read(lows, there)), F64)))
+    k.emit(replace(others, body=(replace(elements, body=tuple(more)),)))
+    with k.into(final):
+        if accumulator.fresh:
+            for memory in (out, *(() if low is None else (low,))):
+                k.emit(Store(memory, e, accumulator.identity))
+        total, less = Read(parts, e), None if lows is None else Read(lows, e)
+        if low is None and out.elem == accumulator.elem:
+            add_to_memory(k, out, None, e, rounded(total, less, accumulator.elem))
+        else:
+            add_to_memory(k, out, low, e, total)
+            if low is not None and less is not None:
+                k.emit(Store(low, e, Apply(p.ADD, (Read(low, e), less), F64)))
+    k.emit(replace(elements, body=tuple(final)))
 
 
 def _all_parts(memory: Memory) -> Memory:

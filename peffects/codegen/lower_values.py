@@ -54,12 +54,17 @@ _LARGEST_TREE = 16
 class Target:
     """What a reference is in a kernel: a local, or a place in memory.
 
-    A `fresh` place holds nothing yet, and each element is accumulated into once.
+    A `fresh` place holds nothing yet, and each element is accumulated into once.  A sum of many
+    numbers is held by more than one, see `lower_sums.py`: by `at` and `low`, and by `part` what is
+    not yet added to them.  `depth` counts the loops around it.
     """
 
     monoid: Monoid
     at: Local | Place
     fresh: bool = False
+    low: Local | Memory | None = None
+    part: Local | None = None
+    depth: int = 0
 
 
 Value: TypeAlias = Expr | Place | Target

@@ -12,7 +12,7 @@ see that: iterations are independent, and none of them can fail.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -46,7 +46,9 @@ from peffects.codegen.loop_ir import (
 )
 from peffects.codegen.loops import Const, Role
 from peffects.codegen.lower_kernel import KernelBuilder
-from peffects.ir.primitives import ADD, SUB
+from peffects.codegen.strides import segments, straight_parts, stride, values_of
+from peffects.codegen.sum_blocks import explicit_blocks
+from peffects.ir.primitives import SUB
 from peffects.ir.syntax import I64, Lit
 
 __all__ = ["strip_mine"]
@@ -54,8 +56,10 @@ __all__ = ["strip_mine"]
 
 def strip_mine(k: KernelBuilder, axes: Sequence[Axis]) -> bool:
     """Turn the body of a parallel kernel into one for strips, if that pays; whether it did."""
-    index = axes[-1].index
+    index, body = axes[-1].index, k.body
+    k.body = explicit_blocks(body)
     if not (_may_move(k.body) and _is_uniform(k.body, {index}) and _pays(k, index)):
+        k.body = body
         return False
     shared = {stmt.target for stmt in k.prologue if isinstance(stmt, Assign)}
     stripper = _Stripper(k, index, shared)
@@ -121,13 +125,13 @@ def _pays(k: KernelBuilder, index: Local) -> bool:
     """Whether innermost loops jump through memory more often than lanes would."""
     private = _scratch_slots(k)
     loops = list(_innermost(k.body))
-    values = _values(k.body)
+    values = values_of(k.body)
     jumps = lane_jumps = 0
     for loop in loops:
         for stmt in loop.body:
             for memory, at in _accesses(stmt):
-                jumps += _stride(at, loop.index, values) is None
-                lanes = _stride(at, index, values) is None
+                jumps += stride(at, loop.index, values) is None
+                lanes = stride(at, index, values) is None
                 lane_jumps += lanes and memory.slot not in private
     return lane_jumps < jumps
 
@@ -138,18 +142,6 @@ def _innermost(body: Sequence[Stmt]) -> Iterator[Loop]:
         if isinstance(stmt, Loop):
             inner = list(_innermost(stmt.body))
             yield from inner or [stmt]
-
-
-def _values(body: Sequence[Stmt]) -> dict[Local, Expr]:
-    """What locals are set to; carried ones, which are set twice, count as constant."""
-    found: dict[Local, Expr] = {}
-    twice: set[Local] = set()
-    for part in _segments(body):
-        for stmt in part:
-            if isinstance(stmt, Assign):
-                twice |= {stmt.target} & found.keys()
-                found[stmt.target] = stmt.value
-    return {local: value for local, value in found.items() if local not in twice}
 
 
 def _accesses(stmt: Stmt) -> Iterator[tuple[Memory, Expr]]:
@@ -173,29 +165,6 @@ def _reads(expr: Expr) -> Iterator[tuple[Memory, Expr]]:
         yield expr.memory, expr.at
     for part in parts_of(expr):
         yield from _reads(part)
-
-
-def _stride(at: Expr, index: Local, values: Mapping[Local, Expr]) -> int | None:
-    """0 or 1, by how much `at` grows with `index`; None if it is anything else."""
-    match at:
-        case Lit():
-            return 0
-        case Local():
-            if at is index:
-                return 1
-            return _stride(values[at], index, values) if at in values else 0
-        case Apply(op, (left, right)) if op is ADD:
-            a, b = _stride(left, index, values), _stride(right, index, values)
-            return None if a is None or b is None or a + b > 1 else a + b
-        case Apply(_, args):
-            return 0 if all(_stride(arg, index, values) == 0 for arg in args) else None
-        case Read(_, place):
-            return 0 if _stride(place, index, values) == 0 else None
-        case Combine(_, left, right):
-            both = (_stride(left, index, values), _stride(right, index, values))
-            return 0 if both == (0, 0) else None
-        case _:
-            assert_never(at)
 
 
 def _scratch_slots(k: KernelBuilder) -> set[int]:
@@ -225,9 +194,9 @@ class _Stripper:
             for buffer in self.k.buffers
         ]
         places: Counter[Local] = Counter()
-        for segment in _segments(self.k.body):
+        for segment in segments(self.k.body):
             places.update(list(_mentioned(segment)))
-        assigned = {local for part in _segments(self.k.body) for local in _assigned(part)}
+        assigned = {local for part in segments(self.k.body) for local in _assigned(part)}
         for local, count in places.items():
             if count > 1 and local in assigned and local not in self.shared:
                 shape = (Const(STRIP_WIDTH),)
@@ -238,7 +207,7 @@ class _Stripper:
     def body(self, body: Sequence[Stmt]) -> list[Stmt]:
         """The body for a strip: loops around loops over lanes."""
         result: list[Stmt] = []
-        for part in _parts(body):
+        for part in straight_parts(body):
             if isinstance(part, Loop):
                 result.append(replace(part, body=tuple(self.body(part.body))))
             elif any(not isinstance(stmt, Line) for stmt in part):
@@ -292,28 +261,6 @@ class _Stripper:
     def lane(self) -> Expr:
         """The number of the lane in its strip."""
         return Apply(SUB, (self.index, STRIP), I64)
-
-
-def _parts(body: Sequence[Stmt]) -> Iterator[Loop | list[Stmt]]:
-    """Loops, and the straight parts between them."""
-    straight: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, Loop):
-            yield straight
-            yield stmt
-            straight = []
-        else:
-            straight.append(stmt)
-    yield straight
-
-
-def _segments(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
-    """All straight parts, in loops too."""
-    for part in _parts(body):
-        if isinstance(part, Loop):
-            yield from _segments(part.body)
-        else:
-            yield part
 
 
 def _mentioned(body: Sequence[Stmt]) -> dict[Local, None]:

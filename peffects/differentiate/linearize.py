@@ -15,7 +15,7 @@ from both: the linear part may recompute, and only outermost loops must.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from peffects.differentiate.accumulations import Recorded, recorded, refuse_rows
@@ -230,7 +230,7 @@ class _Linearizer:
     ) -> tuple[Var, ...]:
         """The same for a sequential loop."""
         block = Block(body.bindings, body.results + needed.saved)
-        expr = Fold(fold.binder, fold.reverse, fold.carries, fold.inits, block)
+        expr = replace(fold, body=block)
         return self.keep_saving(binding, expr, needed)
 
     def keep_saving(self, binding: Binding, expr: Expr, needed: Slice) -> tuple[Var, ...]:
@@ -291,7 +291,7 @@ class _Linearizer:
             for c, init in zip(fold.carries, fold.inits, strict=True)
             if c in active
         )
-        expr = Fold(step, fold.reverse, starts, inits, block)
+        expr = Fold(step, fold.reverse, starts, inits, block, fold.running)
         found = iter(self.linear.emit(expr, [f"d_{c.name}" for c in carried]))
         ends = [next(found) if c in active else None for c in fold.carries]
         outputs = [None if t is None else next(found) for t in tangents[count:]]

@@ -380,7 +380,7 @@ class _Transposer:
         )
         body = inner.b.block(*before, *(inner.atoms[v] for v in handed))
         carries, starts = (*cts, *through.values()), (*inits, *handed.values())
-        made = self.b.emit(Fold(fold.binder, not fold.reverse, carries, starts, body))
+        made = self.b.emit(Fold(fold.binder, not fold.reverse, carries, starts, body, True))
         for init, ct in zip((*fold.inits, *handed), made, strict=True):
             self.contribute(init, ct)
 

@@ -1,6 +1,7 @@
 """What a program means: a direct interpreter, the oracle for every pass and back-end.
 
-Slow on purpose: scalars are numpy scalars, loops are Python loops, one binding at a time.  `order`
+Slow on purpose: scalars are numpy scalars, loops are Python loops, one binding at a time.  Sums of
+floats are held wider than their terms, as `docs/decisions/015-how-reductions-add.md` says.  `order`
 permutes the iterations of parallel loops (no result may depend on it, rounding apart); `Work`
 counts operations, so that tests can state cost bounds.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.ir.messages import bounds_error, bounds_text
+from peffects.ir.running import running_sums
 from peffects.ir.sizes import bind_sizes
 from peffects.ir.syntax import (
     Accumulate,
@@ -82,6 +84,33 @@ def elem_zero(elem: Scalar) -> float | int | bool:
     return 0.0 if elem.is_float else 0 if elem.is_integer else False
 
 
+def lost(total: Value, value: Value, new: Value) -> Value:
+    """What rounding took from `new = total + value`: exact, whichever is larger (two-sum)."""
+    more = new - total
+    return (total - (new - more)) + (value - more)
+
+
+class WideSum:
+    """A sum that is wider than its terms: of f32 an f64, of f64 two."""
+
+    def __init__(self, start: Value) -> None:
+        self.start, self.total, self.low = start, np.asarray(start, np.float64)[()], np.float64(0)
+
+    def add(self, value: Value) -> None:
+        """Add one number."""
+        with np.errstate(all="ignore"):
+            new = self.total + value
+            if self.start.dtype == np.float64:
+                self.low += lost(self.total, value, new)
+            self.total = new
+
+    def rounded(self) -> Value:
+        """The sum as one number of its terms' type."""
+        with np.errstate(all="ignore"):
+            total = self.total if np.isnan(self.low) else self.total + self.low
+            return self.start.dtype.type(total)
+
+
 @dataclass(slots=True)
 class Work:
     """Costs of the primitives evaluated, and how many elements were read and written."""
@@ -122,6 +151,8 @@ class _Evaluator:
     def __init__(self, env: dict[Var, Value], order: Order, work: Work) -> None:
         self.env, self.order, self.work = env, order, work
         self.counts: dict[Var, NDArray[np.int64]] = {}  # accumulations into what gets one each
+        self.lows: dict[Var, Array] = {}  # what rounding took from sums
+        self.running: dict[Var, tuple[WideSum, Atom]] = {}
 
     def atom(self, atom: Atom) -> Value:
         if isinstance(atom, Lit):
@@ -143,6 +174,11 @@ class _Evaluator:
 
     def expr(self, expr: Expr, binding: Binding) -> tuple[Value, ...]:
         match expr:
+            case Prim(op, _) if binding.vars[0] in self.running:
+                self.work.operations += op.cost
+                total, value = self.running[binding.vars[0]]
+                total.add(self.atom(value))
+                return (total.rounded(),)
             case Prim(op, args):
                 self.work.operations += op.cost
                 with np.errstate(all="ignore"):
@@ -175,6 +211,7 @@ class _Evaluator:
                     self.env[ref] = self.fresh(ref)
                 results = self.block(body)
                 for ref in refs:
+                    self.round(ref)
                     if ref in self.counts:
                         wrong = self.counts.pop(ref) != 1
                         assert not wrong.any(), f"elements of {ref!r} do not get one value each"
@@ -217,6 +254,9 @@ class _Evaluator:
         size = self.size(set_of(fold.binder).size)
         state, count = self.atoms(fold.inits), len(fold.carries)
         outputs = [self.empty_table((size,), atom) for atom in fold.body.results[count:]]
+        steps, starts = running_sums(fold), dict(zip(fold.carries, state, strict=True))
+        sums = {step.carry: WideSum(starts[step.carry]) for step in steps.values()}
+        self.running.update({v: (sums[step.carry], step.value) for v, step in steps.items()})
         for i in range(size - 1, -1, -1) if fold.reverse else range(size):
             self.env[fold.binder] = np.int64(i)
             self.env.update(zip(fold.carries, state, strict=True))
@@ -230,7 +270,12 @@ class _Evaluator:
         assert isinstance(ref.type, Ref)
         held = value_of(ref)
         array = _empty(held, self.size)
-        array[...] = identity_of(ref.type.monoid, held.elem if isinstance(held, Table) else held)
+        elem = held.elem if isinstance(held, Table) else held
+        array[...] = identity_of(ref.type.monoid, elem)
+        if ref.type.monoid is Monoid.ADD and elem.is_float:
+            array = array.astype(np.float64)
+            if elem.dtype == "float64":
+                self.lows[ref] = np.zeros_like(array)
         if ref.type.once:
             self.counts[ref] = np.zeros(array.shape, np.int64)
         return array
@@ -242,11 +287,23 @@ class _Evaluator:
         array = self.env[ref]
         place = self.place(ref, array, indices, bounds, src)
         with np.errstate(all="ignore"):
-            array[place] = COMBINE[ref.type.monoid](array[place], self.atom(value))
+            before, more = array[place], self.atom(value)
+            array[place] = COMBINE[ref.type.monoid](before, more)
+            if ref in self.lows:
+                self.lows[ref][place] += lost(before, more, array[place])
         if ref in self.counts:
             self.counts[ref][place] += 1
         self.work.operations += 1
         self.work.accesses += 1
+
+    def round(self, ref: Var) -> None:
+        """Make a sum a number, or numbers, of its type."""
+        held, low = value_of(ref), self.lows.pop(ref, None)
+        with np.errstate(all="ignore"):
+            total = self.env[ref]
+            if low is not None:
+                total = np.where(np.isnan(low), total, total + low)
+            self.env[ref] = total.astype((held.elem if isinstance(held, Table) else held).dtype)
 
     def place(
         self, table: Var, array: Value, indices: tuple[Atom, ...], bounds: Bounds, src: SrcInfo

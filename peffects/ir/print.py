@@ -161,8 +161,8 @@ class _Printer:
                 return f"{place} <- {self.atom(value)}", []
             case For(binders, body):
                 return f"for {', '.join(map(self.binder, binders))}.", [("", body)]
-            case Fold(binder, reverse, carries, inits, body):
-                rev = " rev" if reverse else ""
+            case Fold(binder, reverse, carries, inits, body, running):
+                rev = (" rev" if reverse else "") + (" running" if running else "")
                 pairs = self.carried(carries, inits)
                 return f"fold{rev} {self.binder(binder)}; {pairs}.", [("", body)]
             case While(carries, inits, test, body):

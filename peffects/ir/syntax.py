@@ -221,13 +221,18 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A sequential loop.  `body` gives the next carries, then outputs that are tabulated."""
+    """A sequential loop.  `body` gives the next carries, then outputs that are tabulated.
+
+    In a `running` one, carries that only grow are sums of ours, not additions that the user wrote:
+    they are held as sums are, see `ir/running.py`.
+    """
 
     binder: Var
     reverse: bool
     carries: tuple[Var, ...]
     inits: tuple[Atom, ...]
     body: Block
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from peffects.ir.syntax import (
 def blocks_of(expr: Expr) -> tuple[Block, ...]:
     """The blocks directly inside `expr`."""
     match expr:
-        case For(_, body) | Fold(_, _, _, _, body) | WithAcc(_, body):
+        case For(_, body) | Fold(body=body) | WithAcc(_, body):
             return (body,)
         case While(_, _, test, body):
             return (test, body)
@@ -53,7 +53,7 @@ def binders_of(expr: Expr) -> tuple[Var, ...]:
     match expr:
         case For(binders, _):
             return binders
-        case Fold(binder, _, carries, _, _):
+        case Fold(binder, _, carries):
             return (binder, *carries)
         case While(carries, _, _, _):
             return carries
@@ -74,7 +74,7 @@ def operands_of(expr: Expr) -> tuple[Atom, ...]:
             return (table, *indices)
         case Update(table, indices, value, _):
             return (table, *indices, value)
-        case Fold(_, _, _, inits, _) | While(_, inits, _, _):
+        case Fold(inits=inits) | While(_, inits, _, _):
             return inits
         case Cond(pred, _, _):
             return (pred,)
@@ -208,9 +208,10 @@ def rebuild(
             return Update(variable(table), atoms(indices), atom(value), bounds)
         case For(binders, body):
             return For(tuple(map(binder, binders)), block(body))
-        case Fold(index, reverse, carries, inits, body):
-            inits = atoms(inits)
-            return Fold(binder(index), reverse, tuple(map(binder, carries)), inits, block(body))
+        case Fold(index, reverse, carries, inits, body, running):
+            index, inits = binder(index), atoms(inits)
+            carries = tuple(map(binder, carries))
+            return Fold(index, reverse, carries, inits, block(body), running)
         case While(carries, inits, test, body):
             inits = atoms(inits)
             return While(tuple(map(binder, carries)), inits, block(test), block(body))

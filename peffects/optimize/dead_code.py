@@ -119,10 +119,11 @@ class _Liveness:
             case Cond(pred, then, orelse):
                 sides = [self.block(side, _pick(side.results, wanted)) for side in (then, orelse)]
                 return Cond(pred, *sides), wanted
-            case Fold(binder, reverse, carries, inits, body):
+            case Fold(binder, reverse, carries, inits, body, running):
                 (body,), wanted = self.loop((body,), carries, wanted)
                 kept = wanted[: len(carries)]
-                return Fold(binder, reverse, _pick(carries, kept), _pick(inits, kept), body), wanted
+                carries, inits = _pick(carries, kept), _pick(inits, kept)
+                return Fold(binder, reverse, carries, inits, body, running), wanted
             case While(carries, inits, test, body):
                 (body, test), wanted = self.loop((body, test), carries, wanted)
                 return While(_pick(carries, wanted), _pick(inits, wanted), test, body), wanted

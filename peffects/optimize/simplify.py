@@ -205,7 +205,7 @@ def _project(expr: Expr, keep: list[int]) -> Expr:
             return Cond(pred, _results(then, keep), _results(orelse, keep))
         case WithAcc(refs, body):
             return WithAcc(refs, _results(body, [k for k in keep if k < len(body.results)]))
-        case Fold(binder, reverse, carries, inits, body):
+        case Fold(binder, reverse, carries, inits, body, running):
             kept = [k for k in keep if k < len(carries)]
             return Fold(
                 binder,
@@ -213,6 +213,7 @@ def _project(expr: Expr, keep: list[int]) -> Expr:
                 tuple(carries[k] for k in kept),
                 tuple(inits[k] for k in kept),
                 _results(body, keep),
+                running,
             )
         case While(carries, inits, test, body):
             return While(

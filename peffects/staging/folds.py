@@ -90,6 +90,7 @@ def _over_sets(
     init: object,
     sets: Sequence[tuple[IndexSetTracer, str]],
     reverse: bool,
+    running: bool = False,
 ) -> tuple[object, object]:
     """`step` over all indices of `sets`, the last one fastest."""
     (index_set, name), *inner = sets
@@ -103,6 +104,7 @@ def _over_sets(
         return _over_sets(operation, with_index, carry, inner, reverse)
 
     rounds = _Rounds(staging(), operation, loop, name, init)
+    rounds.running = running
     found = rounds.run(nested if inner else step)
     check_known(operation, index_set, name)
     return found
@@ -271,7 +273,8 @@ def _running(monoid: Monoid, function: object, over: object, reverse: bool) -> o
         result = unflatten(tree, [_combined(monoid, x, y) for x, y in pairs])
         return result, result
 
-    _, tables = _over_sets(operation, step, _start(monoid, call, sets[0][0]), sets, reverse)
+    start = _start(monoid, call, sets[0][0])
+    _, tables = _over_sets(operation, step, start, sets, reverse, running=True)
     return tables
 
 

@@ -110,14 +110,14 @@ class _InOrder(Renamer):
                 return self.step(b, carried, copy)
             case For(binders, body):
                 return self.loop(b, binding, binders, body, carried)
-            case Fold(binder, reverse, carries, inits, body):
+            case Fold(binder, reverse, carries, inits, body, running):
                 starts = tuple(map(self.atom, inits))
                 index, own = self.bind(binder), tuple(map(self.bind, carries))
                 held = _held(carried)
                 inner, results, ends = self.inside(b, body, held)
                 count = len(own)
                 block = inner.block(*results[:count], *ends, *results[count:])
-                fold = Fold(index, reverse, (*own, *held), (*starts, *carried), block)
+                fold = Fold(index, reverse, (*own, *held), (*starts, *carried), block, running)
                 return self.bound(b, binding, b.emit(fold), count, len(held))
             case While(carries, inits, test, body):
                 starts = tuple(map(self.atom, inits))

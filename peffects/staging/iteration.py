@@ -355,6 +355,8 @@ def types_and_weakness(tree: Tree) -> list[object]:
 class FoldLoop(_Carried):
     """A `for` over a `range`, or over the elements of tables, that becomes a fold."""
 
+    running = False
+
     def __init__(
         self,
         trace: Trace,
@@ -410,7 +412,8 @@ class FoldLoop(_Carried):
         body = Block(block.bindings, results)
         carries = tuple(self.carries[k] for k in kept)
         starts = tuple(inits[k] for k in kept)
-        fold = Fold(binder, self.loop.reverse, carries, starts, substitute(body, invariant))
+        body = substitute(body, invariant)
+        fold = Fold(binder, self.loop.reverse, carries, starts, body, self.running)
         stop = self._stop_carry(ends)
         loop = fold if stop is None else until(fold, stop, self.src)
         counter = () if stop is None else ("count",)

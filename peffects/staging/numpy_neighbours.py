@@ -33,6 +33,7 @@ from peffects.staging.sorting import number_before
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
 from peffects.staging.views import Place, ViewTracer, over_dims, tabulate
+from peffects.staging.whole_numbers import literal_whole
 from peffects.staging.whole_tables import matched
 
 __all__ = ["convolve", "correlate", "diff", "gradient", "interp", "pad", "trapezoid"]
@@ -218,7 +219,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if any(end is not None for end in ends):
         parts = [ends[0], table, ends[1]]
         table = as_table(concatenate([part for part in parts if part is not None], axis=k))
-    for _ in range(n):
+    for _ in range(literal_whole(n, "`n` of `np.diff`", "Write the number: `n=2`.")):
         later = table[_shifted(table.ndim, k, slice(1, None))]
         table = as_table(binary(op.SUB, later, table[_shifted(table.ndim, k, slice(None, -1))]))
     return table

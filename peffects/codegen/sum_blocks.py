@@ -1,0 +1,97 @@
+"""How many numbers are added before their sum goes to a total, and loops that do so.
+
+In a loop that LLVM vectorizes, a block is spread over 16 or more lanes, so it may be longer.
+Read `lower_sums.py` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from peffects.codegen.loop_ir import (
+    SUM_BLOCK,
+    Apply,
+    Assign,
+    Branch,
+    Expr,
+    Line,
+    Local,
+    Loop,
+    Read,
+    Stmt,
+    literal,
+    parts_of,
+    plus,
+    times,
+)
+from peffects.codegen.strides import stride, values_of
+from peffects.ir import primitives as p
+from peffects.ir.syntax import BOOL, I64
+
+__all__ = ["block_width", "explicit_blocks", "is_innermost"]
+
+_LANES = 4
+"""By so much blocks are longer in vectorized loops, of 16 lanes at least."""
+_VECTORIZED = {
+    p.ADD, p.SUB, p.MUL, p.DIV, p.NEG, p.NOT, p.AND, p.OR, p.EQ, p.NE, p.LT, p.LE, p.MIN, p.MAX,
+    p.SELECT, p.ABS, p.SQRT, p.EXP, p.LOG, *p.CAST.values(),
+}  # fmt: skip
+
+
+def block_width(body: Sequence[Stmt], index: Local, adds: int) -> int:
+    """How many iterations of a loop over `index`, of this body, make a block."""
+    width = max(SUM_BLOCK // adds, 1)
+    return width * _LANES if _is_vectorized(body, index) else width
+
+
+def _is_vectorized(body: Sequence[Stmt], index: Local) -> bool:
+    values = values_of(body)
+
+    def is_plain(expr: Expr) -> bool:
+        if isinstance(expr, Read) and stride(expr.at, index, values) is None:
+            return False
+        if isinstance(expr, Apply) and expr.op not in _VECTORIZED:
+            return False
+        return all(map(is_plain, parts_of(expr)))
+
+    return all(
+        isinstance(stmt, Line) or (isinstance(stmt, Assign) and is_plain(stmt.value))
+        for stmt in body
+    )
+
+
+def is_innermost(body: Sequence[Stmt]) -> bool:
+    """Whether there is no loop in `body`."""
+    return not any(
+        isinstance(stmt, Loop)
+        or (
+            isinstance(stmt, Branch) and not (is_innermost(stmt.then) and is_innermost(stmt.orelse))
+        )
+        for stmt in body
+    )
+
+
+def explicit_blocks(body: Sequence[Stmt]) -> list[Stmt]:
+    """`body` with blocks of SUM_BLOCK iterations as loops around loops."""
+    found: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case Loop(body=inner, blocks=None):
+                found.append(replace(stmt, body=tuple(explicit_blocks(inner))))
+            case Loop(index, _, stop, inner, blocks=blocks):
+                assert blocks is not None
+                width = literal(max(SUM_BLOCK // blocks.adds, 1))
+                first = times(blocks.index, width)
+                last = Apply(p.MIN, (plus(first, width), stop), I64)
+                begun = Apply(p.LT, (literal(0), blocks.index), BOOL)
+                flush = Branch(begun, blocks.flush, ())
+                block = Loop(index, first, last, tuple(explicit_blocks(inner)))
+                count = Apply(p.FLOORDIV, (plus(stop, plus(width, literal(-1))), width), I64)
+                found.append(Loop(blocks.index, literal(0), count, (flush, block)))
+            case Branch(condition, then, orelse):
+                sides = (tuple(explicit_blocks(side)) for side in (then, orelse))
+                found.append(Branch(condition, *sides))
+            case _:
+                found.append(stmt)
+    return found
