@@ -18,7 +18,7 @@ from types import CodeType
 
 from peffects.remembered import Recent
 
-__all__ = ["FunctionNode", "Source", "find_source"]
+__all__ = ["FunctionNode", "Source", "find_source", "with_qualname"]
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -135,3 +135,20 @@ def _extent(node: FunctionNode) -> tuple[int, int]:
     lines = (node.end_lineno or node.lineno) - node.lineno
     columns = (node.end_col_offset or 0) - node.col_offset if not lines else 0
     return lines, columns
+
+
+def with_qualname(code: CodeType, qualname: str) -> CodeType:
+    """`code` under this qualified name, and the functions in it under theirs.
+
+    Python's errors show it: "f.<locals>.g() takes 0 positional arguments".
+    """
+    old = code.co_qualname
+
+    def renamed(part: CodeType) -> CodeType:
+        inner = tuple(renamed(c) if isinstance(c, CodeType) else c for c in part.co_consts)
+        name = part.co_qualname
+        if name.startswith(old):  # not so for one that its function declares global
+            name = qualname + name[len(old) :]
+        return part.replace(co_qualname=name, co_consts=inner)
+
+    return renamed(code)

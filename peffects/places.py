@@ -22,6 +22,7 @@ __all__ = [
     "place_of_error",
     "place_of_site",
     "show_users_frames",
+    "speaks_for_users",
     "strip_internal",
     "suspended_place",
     "users_frames",
@@ -31,6 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _is_internal = functools.lru_cache(maxsize=1024)(is_internal_file)
+_SPEAKERS: set[CodeType] = set()
 _LIBRARY = os.path.dirname(os.path.abspath(functools.__file__)) + os.sep
 
 
@@ -124,10 +126,23 @@ def _is_our_fault(error: BaseException) -> bool:
     """Whether it is an error of peffects itself: not one of ours on purpose, and raised by us."""
     if isinstance(error, PeffectsError) or not isinstance(error, Exception):
         return isinstance(error, InternalError)
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and _is_internal(last.tb_frame.f_code.co_filename)
+    is_ours = speaks = False
+    entry = error.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if not _is_internal(code.co_filename) or code in _SPEAKERS:
+            is_ours = False
+            speaks = code in _SPEAKERS
+        elif not speaks:
+            is_ours = True
+        entry = entry.tb_next
+    return is_ours
+
+
+def speaks_for_users(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of ours that asks Python on the user's behalf: errors of Python are the user's."""
+    _SPEAKERS.add(function.__code__)
+    return function
 
 
 def users_frames(function: Callable[P, R]) -> Callable[P, R]:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from peffects.errors import KernelTypeError, PeffectsError
+from peffects.places import speaks_for_users
 from peffects.staging.scalars import is_symbolic
 from peffects.staging.trace import current, here, is_internal
 
@@ -21,6 +22,7 @@ _RAISED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, 
 _DEEPEST = 3
 
 
+@speaks_for_users
 def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, as the user wrote it; of symbols, no raw error of Python's."""
     try:

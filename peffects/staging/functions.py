@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
 
-from peffects.function_trees import find_source
+from peffects.function_trees import find_source, with_qualname
 from peffects.remembered import Remembered, remembered
 from peffects.source import is_internal_file
 from peffects.staging.rewrite import HOOKS, rewrite_function
@@ -88,8 +88,9 @@ def _rewritten_code(code: CodeType) -> CodeType | None:
     (factory,) = _inner_codes(module)
     found = [inner for inner in _inner_codes(factory) if inner.co_name == code.co_name]
     assert len(found) == 1, "the factory defines one function"
-    _mark(found[0])
-    return found[0]
+    made = with_qualname(found[0], code.co_qualname)
+    _mark(made)
+    return made
 
 
 def _inner_codes(code: CodeType) -> list[CodeType]:

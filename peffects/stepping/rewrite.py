@@ -20,7 +20,7 @@ import ast
 import copy
 from types import CellType, CodeType, FunctionType
 
-from peffects.function_trees import FunctionNode, Source, find_source
+from peffects.function_trees import FunctionNode, Source, find_source, with_qualname
 from peffects.remembered import remembered
 
 __all__ = ["for_debugging"]
@@ -78,7 +78,8 @@ def _compiled(source: Source, code: CodeType) -> CodeType:
     factory = ast.copy_location(factory, node)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     outer = compile(module, code.co_filename, "exec", dont_inherit=True)
-    return next(found for found in _codes(outer) if found.co_name == code.co_name)
+    made = next(found for found in _codes(outer) if found.co_name == code.co_name)
+    return with_qualname(made, code.co_qualname)
 
 
 def _codes(code: CodeType) -> list[CodeType]:
