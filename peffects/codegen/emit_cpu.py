@@ -224,9 +224,9 @@ class _KernelText:
                 self.depth -= 1
             case Branch(condition, then, orelse):
                 self.branch(condition, then, orelse)
-            case Guard(index, size, number):
+            case Guard(index, size, number, more):
                 self.put(f"if u64({self.bare(index)}) >= u64({self.bare(size)}):")
-                self.nested((Fail(number, index, size),))
+                self.nested((Fail(number, index, size, more),))
             case Fail(number, value, size, more):
                 for place, operand in enumerate(more, start=2):
                     self.put(f"note(frame, chunk, {place}, {self.word(operand)})")

@@ -215,11 +215,12 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Unless `0 <= index < size`, fail with number `number` and these two operands."""
+    """Unless `0 <= index < size`, fail with number `number`, these two operands, and `more`."""
 
     index: Expr
     size: Expr
     number: int
+    more: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

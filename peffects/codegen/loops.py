@@ -348,7 +348,8 @@ class Failure:
 
     `text` says what happened; `{index}` in it stands for the flat loop index, `{0}`, `{1}` and so
     on for the operands of the status record, whose types are `operands`.  The first two may be
-    called `{value}` and `{size}`.  A float is held as the bits of a double.
+    called `{value}` and `{size}`.  A float is held as the bits of a double.  Behind the operands,
+    of which there is room for two at least, are the indices of the loops around, called `loops`.
     """
 
     error: type[PeffectsError]
@@ -356,6 +357,12 @@ class Failure:
     at: SrcInfo = UNKNOWN
     fix: str = ""
     operands: tuple[str, ...] = ("int64", "int64")
+    loops: tuple[str, ...] = ()
+
+    @property
+    def loops_at(self) -> int:
+        """Where the indices of the loops begin among the operands."""
+        return max(len(self.operands), 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -378,7 +378,7 @@ class _Spine(HostLowering):
             if choice.strategy is not Strategy.DIRECT
         ]
         stage.rule = REDUCING if partials else FREE
-        with lowering.looping(False, stage.k.body):
+        with lowering.looping(False, stage.k.body, loop.binders):
             for ref, choice in choices.items():
                 if choice.once:
                     self.start_once(ref)

@@ -136,11 +136,13 @@ class BlockLowering(SumLowering):
     # --- loops --------------------------------------------------------------------------------
 
     @contextmanager
-    def looping(self, ordered: bool, body: list[Stmt]) -> Iterator[None]:
+    def looping(
+        self, ordered: bool, body: list[Stmt], binders: Sequence[Var] = ()
+    ) -> Iterator[None]:
         """Append to the body of a loop whose iterations run in order, or in any order."""
         outer, self._ordered = self._ordered, ordered
         self._depth += 1
-        with self.k.into(body):
+        with self.k.into(body), self.scope.inside(binders):
             yield
         self._depth -= 1
         self._ordered = outer
@@ -173,7 +175,7 @@ class BlockLowering(SumLowering):
         sums = self.sums_in(loop.body)
         rest = Block((Binding((), For(loop.binders[axis + 1 :], loop.body)),), ())
         adds = adds_in(loop.body if is_last else rest, sums)
-        with self.looping(False, body):
+        with self.looping(False, body, (binder,)):
             inner = [
                 None
                 if place is None or row is None
@@ -220,7 +222,7 @@ class BlockLowering(SumLowering):
         self.start_running(fold)
         index, body = self.k.local(fold.binder.name, I64), list[Stmt]()
         self.scope.values[fold.binder] = index
-        with self.looping(True, body):
+        with self.looping(True, body, (fold.binder,)):
             rows = self.halves(fold.carries, carried)
             offsets = []
             for place in places:
@@ -425,14 +427,15 @@ class BlockLowering(SumLowering):
     def check(self, check: Check, src: SrcInfo) -> None:
         """Stop with the user's error unless the condition holds."""
         translated = check_failure(check, src)
-        number = self.scope.failure(translated.failure)
         shown: list[Expr] = [*map(self.scalar, translated.shown)]
         if check.tells:
+            number = self.scope.failure(translated.failure)
             told = self.k.tell(number, [*map(_word, shown)])
             self.k.emit(Branch(self.scalar(check.ok), (), told))
             return
+        number, around = self.failure(translated.failure)
         shown += [literal(0)] * (2 - len(shown))
-        fail = Fail(number, shown[0], shown[1], tuple(shown[2:]))
+        fail = Fail(number, shown[0], shown[1], (*shown[2:], *around))
         self.k.emit(Branch(self.scalar(check.ok), (), (fail,)))
 
 

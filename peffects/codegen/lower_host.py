@@ -219,7 +219,8 @@ class _Hosted:
         fixed = self.spine.held(self.refs)
         self.start()
         builder = LoopBuilder(self.host_loop())
-        with stages.looping(builder):
+        binders = () if isinstance(loop, While) else (loop.binder,)
+        with stages.looping(builder), self.scope.inside(binders):
             since = stages.count
             self.scope.values.update(zip(loop.carries, self.carried, strict=True))
             if isinstance(loop, While):

@@ -5,8 +5,9 @@ The part of block lowering that knows no control flow.  Next: `lower_block.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from peffects.codegen.loop_ir import (
@@ -25,7 +26,7 @@ from peffects.codegen.loop_ir import (
     size_of_tree,
     times,
 )
-from peffects.codegen.loops import Failure, Product, SizeExpr
+from peffects.codegen.loops import MOST_OPERANDS, Failure, Product, SizeExpr
 from peffects.codegen.lower_facts import Facts, upper_bound
 from peffects.codegen.lower_kernel import KernelBuilder, Place
 from peffects.errors import BoundsError, InternalError, UnboundedTableError
@@ -77,6 +78,15 @@ class Scope:
     facts: Facts
     values: dict[Var, Value] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    around: list[Var] = field(default_factory=list)
+    """The indices of the loops whose bodies are being lowered, outermost first."""
+
+    @contextmanager
+    def inside(self, binders: Sequence[Var]) -> Iterator[None]:
+        """What is lowered here is in the body of a loop over `binders`."""
+        self.around += binders
+        yield
+        del self.around[len(self.around) - len(binders) :]
 
     def failure(self, failure: Failure) -> int:
         """The number of a failure."""
@@ -163,12 +173,22 @@ class ValueLowering:
             value = self.scalar(index)
             if bounds is Bounds.CHECKED and not self._is_of(index, size):
                 text = bounds_text(name.name, axis)
-                number = self.scope.failure(Failure(BoundsError, text, src))
+                number, around = self.failure(Failure(BoundsError, text, src))
                 value = self.k.operand("index", value)
-                self.k.emit(Guard(value, self.scalar(size), number))
+                self.k.emit(Guard(value, self.scalar(size), number, around))
             flat = plus(times(flat, self.scalar(size)), value)
         rest = self.elements(place.dims[len(indices) :])
         return plus(place.offset, times(flat, rest))
+
+    def failure(self, failure: Failure) -> tuple[int, tuple[Expr, ...]]:
+        """The number of a failure, and the indices of the loops around it, which it shows.
+
+        As many as there is room for, the innermost ones.
+        """
+        room = MOST_OPERANDS - failure.loops_at
+        around = self.scope.around[max(len(self.scope.around) - room, 0) :]
+        named = replace(failure, loops=tuple(binder.name for binder in around))
+        return self.scope.failure(named), tuple(map(self.scalar, around))
 
     def _is_of(self, index: Atom, size: Atom) -> bool:
         """Whether an index is from the set of an axis."""

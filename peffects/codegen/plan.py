@@ -42,7 +42,7 @@ from peffects.codegen.printing import decoded, print_log
 from peffects.codegen.sizes import Size, shape_function, size_function, words_function
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
 from peffects.errors import AllocationError, BoundsError, InternalError, OutArgumentError
-from peffects.ir.messages import bounds_fix
+from peffects.ir.messages import bounds_fix, iteration_notes
 from peffects.source import SrcInfo
 
 __all__ = ["CancelledError", "Runnable", "check_shape", "runnable"]
@@ -326,7 +326,9 @@ class _RunnableLaunch(Runnable):
         fix = failure.fix
         if failure.error is BoundsError and not fix:
             fix = bounds_fix(int(named["value"]), int(named["size"]))
-        raise failure.error(text, at=failure.at, fix=fix)
+        first = at + 2 + failure.loops_at
+        notes = iteration_notes(failure.loops, words[first : first + len(failure.loops)].tolist())
+        raise failure.error(text, at=failure.at, notes=notes, fix=fix)
 
 
 class _OwnWords:

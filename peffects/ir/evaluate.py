@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from peffects.ir.messages import bounds_error, bounds_text
+from peffects.ir.messages import bounds_error, bounds_text, iteration_notes
 from peffects.ir.running import running_sums
 from peffects.ir.sizes import bind_sizes
 from peffects.ir.syntax import (
@@ -153,6 +153,7 @@ class _Evaluator:
         self.counts: dict[Var, NDArray[np.int64]] = {}  # accumulations into what gets one each
         self.lows: dict[Var, Array] = {}  # what rounding took from sums
         self.running: dict[Var, tuple[WideSum, Atom]] = {}
+        self.around: list[Var] = []  # the indices of the loops that run, outermost first
 
     def atom(self, atom: Atom) -> Value:
         if isinstance(atom, Lit):
@@ -223,16 +224,22 @@ class _Evaluator:
                 if not self.atom(ok):
                     told = text.format(*(x.item() for x in self.atoms(operands)))
                     if not tells:
-                        raise error(told, at=binding.src, fix=fix)
+                        raise error(told, at=binding.src, notes=self.iteration(), fix=fix)
                     print(told, end="")
                 return ()
             case _:
                 assert_never(expr)
 
+    def iteration(self) -> tuple[str, ...]:
+        """Which iteration runs, as the notes of an error say it."""
+        names = [binder.name for binder in self.around]
+        return iteration_notes(names, [int(self.env[binder]) for binder in self.around])
+
     def loop(self, binders: tuple[Var, ...], body: Block) -> tuple[Value, ...]:
         shape = tuple(self.size(set_of(binder).size) for binder in binders)
         places = list(product(*map(range, shape)))
         tables: list[Array] = []
+        self.around += binders
         for flat in self.order(range(len(places))):
             self.env.update({b: np.int64(i) for b, i in zip(binders, places[flat], strict=True)})
             results = self.block(body)
@@ -241,6 +248,7 @@ class _Evaluator:
             for table, value in zip(tables, results, strict=True):
                 table[places[flat]] = value
             self.work.accesses += len(results)
+        del self.around[len(self.around) - len(binders) :]
         if not places:
             return tuple(self.empty_table(shape, atom) for atom in body.results)
         return tuple(tables)
@@ -257,6 +265,7 @@ class _Evaluator:
         steps, starts = running_sums(fold), dict(zip(fold.carries, state, strict=True))
         sums = {step.carry: WideSum(starts[step.carry]) for step in steps.values()}
         self.running.update({v: (sums[step.carry], step.value) for v, step in steps.items()})
+        self.around.append(fold.binder)
         for i in range(size - 1, -1, -1) if fold.reverse else range(size):
             self.env[fold.binder] = np.int64(i)
             self.env.update(zip(fold.carries, state, strict=True))
@@ -264,6 +273,7 @@ class _Evaluator:
             state = results[:count]
             for table, value in zip(outputs, results[count:], strict=True):
                 table[i] = value
+        self.around.pop()
         return (*state, *outputs)
 
     def fresh(self, ref: Var) -> Array:
@@ -315,5 +325,5 @@ class _Evaluator:
                 if bounds is Bounds.PROVED:
                     raise AssertionError(f"proved index {index} of {table!r} is out of bounds")
                 text = bounds_text(table.name, axis)
-                raise bounds_error(text, index, size, src)
+                raise bounds_error(text, index, size, src, self.iteration())
         return place

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peffects.errors import BoundsError
 from peffects.source import SrcInfo
 
@@ -11,9 +13,23 @@ def bounds_text(table: str, axis: int) -> str:
     return f"index {{value}} is out of bounds for axis {axis} of `{table}` with size {{size}}."
 
 
-def bounds_error(text: str, value: int, size: int, at: SrcInfo) -> BoundsError:
+def bounds_error(
+    text: str, value: int, size: int, at: SrcInfo, notes: Sequence[str] = ()
+) -> BoundsError:
     """The error of a failed bounds test, with what to write instead."""
-    return BoundsError(text.format(value=value, size=size), at=at, fix=bounds_fix(value, size))
+    what = text.format(value=value, size=size)
+    return BoundsError(what, at=at, notes=notes, fix=bounds_fix(value, size))
+
+
+def iteration_notes(names: Sequence[str], indices: Sequence[int]) -> tuple[str, ...]:
+    """In which iteration of the loops around, outermost first, it happened; () where none is.
+
+    A `range` that starts elsewhere is counted from 0, too: its numbers are computed from those.
+    """
+    if not names:
+        return ()
+    shown = ", ".join(f"{name} = {index}" for name, index in zip(names, indices, strict=True))
+    return (f"in the iteration {shown} (counted from 0)",)
 
 
 def bounds_fix(value: int, size: int) -> str:

@@ -281,6 +281,7 @@ class _Session:
             raise DivisionError(
                 "integer division by zero.",
                 at=here(),
+                notes=self._places(),
                 fix="Test the divisor: `x // d if d != 0 else 0`.",
             )
         if isinstance(x, int | float) and isinstance(y, int | float) and y == 0:
@@ -315,7 +316,7 @@ class _Session:
             wrong = out_of_bounds(item, size)
             if wrong is not None:
                 text = bounds_text(_name_of(owner), axis)
-                raise bounds_error(text, wrong, size, here())
+                raise bounds_error(text, wrong, size, here(), self._places())
         return tuple(items)
 
     def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:
