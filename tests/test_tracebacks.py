@@ -37,11 +37,11 @@ WAYS: dict[str, Callable[[], Any]] = {
     "a call": lambda: KERNEL(X),
     "staging": lambda: pe.kernel(refused)(X),
     "an error of the user": lambda: pe.kernel(raises)(X),
-    "arguments that are missing": lambda: KERNEL(),
+    "arguments that are missing": lambda: KERNEL(),  # type: ignore[call-overload]
     "an argument without a type": lambda: KERNEL(object()),
     "an operation that Python does not have": lambda: pe.kernel(lambda x: x + 1)(object()),
-    "a call with too much": lambda: pe.kernel(lambda x: (lambda: 3)(x))(X),  # type: ignore
-    "no function": lambda: pe.kernel(3),  # type: ignore[call-overload]
+    "a call with too much": lambda: pe.kernel(lambda x: (lambda: 3)(x))(X),  # type: ignore[call-arg]
+    "no function": lambda: pe.kernel(3),  # type: ignore[arg-type]
     "debug": lambda: KERNEL.debug(X),
     "debug of an error of the user": lambda: pe.kernel(raises).debug(X),
     "lower": lambda: pe.kernel(refused).lower(X),
@@ -62,7 +62,7 @@ WAYS: dict[str, Callable[[], Any]] = {
     "check_grads": lambda: pe.check_grads(beyond, (X,)),
     "a loop outside of a kernel": lambda: pe.table(lambda i: X[i + 1], over=3),
     "a sum outside of a kernel": lambda: pe.sum(lambda i: refused(X[i]), over=3),
-    "a function on tables": lambda: pe.sum("text"),  # type: ignore[call-overload]
+    "a function on tables": lambda: pe.sum("text"),
     "a fold": lambda: pe.fold(lambda s, i: s + "t", 0.0, over=3),
     "an effectful program": lambda: pe.run(pe.pfor(pe.Fin(3), raises)),
 }
