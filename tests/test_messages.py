@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import pickle
 import sys
 import types
 from collections.abc import Callable
@@ -13,7 +14,13 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.errors import BoundsError, DataRaceError, KernelTypeError, PeffectsError
+from peffects.errors import (
+    BoundsError,
+    DataRaceError,
+    KernelTypeError,
+    PeffectsError,
+    UnsupportedSyntaxError,
+)
 from peffects.ir.evaluate import evaluate
 from peffects.notices import abridged
 from peffects.staging import numpy_ufuncs
@@ -233,3 +240,53 @@ def test_representations_are_short() -> None:
         assert len(repr(value)) < 400
         assert "..." in repr(value)
     assert repr(pe.Ragged([3, 1])) == "Ragged([3, 1])"
+
+
+# --- shells --------------------------------------------------------------------------------------
+
+
+def test_a_syntax_error_has_what_shells_show() -> None:
+    """IPython shows the fields of a SyntaxError, and not its `str`."""
+
+    def tries(x: Any) -> Any:
+        try:
+            return x[0]
+        finally:
+            pass
+
+    with pytest.raises(UnsupportedSyntaxError) as caught:
+        pe.kernel(tries)(X)
+    error = caught.value
+    assert error.msg == str(error)
+    assert error.code in error.msg
+    assert error.fix in error.msg
+    assert (error.filename, error.lineno, error.text) == (__file__, error.at.line, "try:")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.msg, again.lineno) == (error.msg, error.lineno)
+
+
+def test_code_without_source_says_so() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def decided(x):\n    return 1.0 if x > 1.0 else 2.0", namespace)
+    assert error_of(pe.kernel(namespace["decided"]), 3.0).fix.startswith("The source of <string>")
+
+
+def filled(x: Any) -> Any:
+    y = [0.0] * 4
+    for i in range(len(x)):
+        y[i] = x[i]
+    return y[0]
+
+
+def collected(x: Any) -> Any:
+    y: list[Any] = []
+    for i in range(len(x)):
+        y.append(x[i])
+    return y[0]
+
+
+@pytest.mark.parametrize("function", [filled, collected])
+def test_containers_in_sequential_loops(function: Callable[..., Any]) -> None:
+    fix = error_of(pe.kernel(function), X).fix
+    assert "pe.state(np.zeros(n))" in fix
+    assert "pe.scan" in fix

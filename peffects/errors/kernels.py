@@ -5,7 +5,10 @@ The page of each, which `python -m peffects explain CODE` prints, is in `docs/er
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peffects.errors.base import PeffectsError
+from peffects.source import UNKNOWN, SrcInfo
 
 
 class IndexSetMismatchError(PeffectsError, ValueError):
@@ -105,6 +108,15 @@ class UnsupportedSyntaxError(PeffectsError, SyntaxError):
     """
 
     code = "PE206"
+
+    def __init__(
+        self, what: str, *, at: SrcInfo = UNKNOWN, notes: Sequence[str] = (), fix: str = ""
+    ) -> None:
+        super().__init__(what, at=at, notes=notes, fix=fix)
+        # Shells show syntax errors by these fields, whatever `str` says.
+        self.msg = str(self)
+        if at.line:
+            self.filename, self.lineno, self.text = at.file, at.line, at.snippet() or None
 
     def __str__(self) -> str:
         return PeffectsError.__str__(self)

@@ -21,15 +21,20 @@ import numpy as np
 
 from peffects.errors import SideEffectError
 from peffects.staging.functions import is_users
-from peffects.staging.trace import current, here
+from peffects.staging.trace import Kind, Trace, current, here
 
-__all__ = ["CHANGE_FIX", "check_no_effect", "check_stable"]
+__all__ = ["change_fix", "check_no_effect", "check_stable"]
 
 Function: TypeAlias = Callable[..., object]
 
-CHANGE_FIX = (
+_CHANGE_FIX = (
     "Kernels run once, on symbols. Return what you compute; inside a loop make a table with "
     "`pe.table`, or add to a `pe.accumulator`."
+)
+_CHANGE_IN_ORDER_FIX = (
+    "The body of a loop runs once, on symbols. Before the loop make a state, "
+    "`y = pe.state(np.zeros(n))`, whose elements the loop may set; or let `pe.scan` collect a value "
+    "of each iteration."
 )
 _CALL_FIX = "Call it outside the kernel; return what it needs, or pass in what it gives."
 
@@ -57,6 +62,12 @@ _IN_MEMORY = (io.StringIO, io.BytesIO)
 _OF_THE_CLOCK = {"now", "today", "utcnow"}
 
 
+def change_fix(trace: Trace) -> str:
+    """What to write instead of changing one of Python's objects."""
+    in_order = any(s.kind in (Kind.SEQUENTIAL, Kind.WHILE) for s in trace.scope.up())
+    return _CHANGE_IN_ORDER_FIX if in_order else _CHANGE_FIX
+
+
 def check_no_effect(function: Function) -> None:
     """Raise SideEffectError if calling `function` does something that Python would do each time."""
     trace = current()
@@ -69,7 +80,7 @@ def check_no_effect(function: Function) -> None:
             f"`{name}` changes a {type(owner).__name__} that was made outside "
             f"{trace.scope.kind.value}.",
             at=here(),
-            fix=CHANGE_FIX,
+            fix=change_fix(trace),
         )
     if _has_effect(function, owner, name):
         raise SideEffectError(

@@ -43,7 +43,7 @@ def _how_to_decide(at: SrcInfo) -> str:
     """What to write where Python would need a number."""
     if at.line and not linecache.getlines(at.file):
         return (
-            f"there is no source of {at.file}, so its `if` and loops cannot be staged: put the "
+            f"The source of {at.file} is not to be had, so its `if` and loops cannot be staged: put the "
             "code into a file or a notebook, or write `pe.where` and tables."
         )
     return (

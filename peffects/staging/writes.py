@@ -17,7 +17,7 @@ import numpy as np
 from peffects.errors import SideEffectError
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
 from peffects.staging.inputs import KernelInputs
-from peffects.staging.purity import CHANGE_FIX
+from peffects.staging.purity import change_fix
 from peffects.staging.records import RecordAccumulator
 from peffects.staging.scalars import is_symbolic
 from peffects.staging.states import StateTracer
@@ -49,7 +49,7 @@ def _check_change(trace: Trace, value: object, part: str) -> None:
             f"{part} a {type(value).__name__} is changed, which was made outside "
             f"{trace.scope.kind.value}.",
             at=here(),
-            fix=CHANGE_FIX,
+            fix=change_fix(trace),
         )
 
 
