@@ -7,6 +7,9 @@ CODE := peffects tests examples benchmarks
 # A process for each core; the tests of a file stay together, since they share what they compile.
 WORKERS := --numprocesses auto --dist loadfile
 
+# Some machines name a BLAS kernel in these two variables; numpy then is slower than it could be.
+FAIR := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE
+
 .PHONY: help demo test test-pythons check format lint types imports coverage fuzz bench clean
 .NOTPARALLEL:
 
@@ -14,7 +17,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(VENV)/.installed-plot  ## fit a mixture of Gaussians to handwritten digits
-	$(BIN)/python examples/digits_mixture.py
+	$(FAIR) $(BIN)/python examples/digits_mixture.py
 
 test: $(VENV)/.installed-test  ## all tests, doctests, examples and README snippets
 	$(BIN)/python -m pytest -q $(WORKERS)
@@ -45,11 +48,9 @@ fuzz: $(VENV)/.installed-test  ## random programs on all ways, until MINUTES are
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz.run --minutes $(MINUTES) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(START),--start $(START)) $(if $(KINDS),--kinds $(KINDS))
 
-# With the peers of benchmarks/setup_peers.sh where somebody has made that environment.  Some machines
-# name a BLAS kernel in these two variables; numpy then is slower than it could be.
+# With the peers of benchmarks/setup_peers.sh where somebody has made that environment.
 bench: $(VENV)/.installed  ## benchmarks/bench_*.py, a table of ratios
-	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
-	    $$(test -x .venv-peers/bin/python && echo .venv-peers || echo $(VENV))/bin/python benchmarks/run.py
+	$(FAIR) $$(test -x .venv-peers/bin/python && echo .venv-peers || echo $(VENV))/bin/python benchmarks/run.py
 
 clean:  ## everything that make made
 	rm -rf $(VENV) .venv-peers build dist *.egg-info .coverage .coverage.* out

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from timing import Row, advice
+from timing import Row, advice, threads
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"jax", "torch", "stateless", "effectful"}
@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not files:
         print(f"no benchmark matches {' '.join(words) or 'bench_*.py'}", file=sys.stderr)
         return 1
+    print(f"best of many, interleaved: {threads()}")
     for sentence in advice():
         print(f"note: {sentence}")
     for file in files:
@@ -68,7 +69,7 @@ def rows_of(file: Path) -> list[Row]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """`rows` as aligned text; the ratio with its quartiles."""
+    """`rows` as aligned text; the ratio with the range of single rounds."""
     lines = [("", "ours", "peer", "", "ratio")]
     for row in rows:
         if math.isnan(row.ratio):

@@ -214,15 +214,27 @@ def numpy_gradient(
     return value, (points, d_mean, spread * precision - points[:, None])
 
 
-def best_ms(function: Callable[[], object], repeats: int = 30) -> float:
+def best_ms(function: Callable[[], object], calls: int = 5) -> float:
     """The time of the fastest of some calls, in milliseconds: others may use the machine too."""
-    function()
+    time.sleep(0.05)  # the threads of numpy's BLAS look for work for a while before they sleep
     times = []
-    for _ in range(repeats):
+    for _ in range(calls):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
     return 1e3 * min(times)
+
+
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 20) -> str:
+    """The best times of both, and their ratio with that of the worst and the best round."""
+    ours(), theirs()  # the first calls compile, and fill caches
+    times = [(best_ms(ours), best_ms(theirs)) for _ in range(rounds)]
+    mine, other = (min(column) for column in zip(*times, strict=True))
+    ratios = [b / a for a, b in times]
+    return (
+        f"{mine:.2f} ms compiled, {other:.2f} ms in numpy: {other / mine:.1f} times as fast "
+        f"({min(ratios):.1f} to {max(ratios):.1f} in {rounds} rounds)"
+    )
 
 
 # --- what is shown -------------------------------------------------------------------------------
@@ -243,7 +255,7 @@ def show_results(results: list[Result[Fit, Collapsed]], x: Array, label: NDArray
     return max(fits, key=lambda fit: fit.log_likelihood)
 
 
-def show_times(x: Array, fit: Fit) -> None:
+def show_times(x: Array, fit: Fit, threads: int) -> None:
     """Print the time of a gradient, compiled and with numpy, after checking that they agree."""
     args = (x, fit.log_weight, fit.mean, fit.log_scale)
     value, ours = gradient(*args)
@@ -251,9 +263,10 @@ def show_times(x: Array, fit: Fit) -> None:
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-6)
-    compiled, plain = best_ms(lambda: gradient(*args)), best_ms(lambda: numpy_gradient(*args))
-    print(f"one gradient: {compiled:.2f} ms compiled, {plain:.2f} ms in numpy ", end="")
-    print(f"({plain / compiled:.1f} times)")
+    blas = os.environ.get("OPENBLAS_NUM_THREADS", str(os.cpu_count()))
+    print(f"one gradient, on {threads} threads of ours, up to {blas} of numpy's BLAS:")
+    with pe.threads(threads):
+        print("  " + in_turns(lambda: gradient(*args), lambda: numpy_gradient(*args)))
 
 
 def draw_means(mean: Array) -> None:
@@ -282,7 +295,7 @@ def main(small: bool = False) -> None:
     best = show_results(results, x, label)
     if not small:
         print(f"fitted in {time.perf_counter() - start:.1f} s")
-        show_times(x, best)
+        show_times(x, best, threads)
         draw_means(best.mean)
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks' helper takes turns and medians of ratios, and prints a readable table."""
+"""The benchmarks' helper takes turns and the best of many, and prints a readable table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import run
 import timing
 
+import peffects as pe
+
 
 class Clock:
     """A clock that only the measured calls move."""
@@ -21,6 +23,10 @@ class Clock:
 
     def perf_counter(self) -> float:
         return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.calls.append("pause")
+        self.now += seconds
 
     def takes(self, name: str, *seconds: float) -> timing.Thunk:
         durations = itertools.cycle(seconds)
@@ -39,13 +45,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_compare_takes_turns_and_reports_medians(clock: Clock) -> None:
+def test_compare_takes_turns_and_reports_the_best(clock: Clock) -> None:
     row = timing.compare(
         "x", clock.takes("ours", 1.0), clock.takes("peer", 3.0), against="peer", rounds=4
     )
     assert row == timing.Row("x", 1.0, "peer", 3.0, 3.0, 3.0, 3.0)
     warm_up = ["ours"] * 2 + ["peer"] * 2
-    assert clock.calls == warm_up + ["ours", "peer", "peer", "ours"] * 2
+    turns = [name for call in ["ours", "peer", "peer", "ours"] * 2 for name in ("pause", call)]
+    assert clock.calls == warm_up + turns
 
 
 def test_one_slow_round_does_not_change_the_ratio(clock: Clock) -> None:
@@ -54,11 +61,24 @@ def test_one_slow_round_does_not_change_the_ratio(clock: Clock) -> None:
     assert (row.ours_s, row.ratio) == (1.0, 2.0)
 
 
+def test_the_ratio_lies_within_the_range(clock: Clock) -> None:
+    ours, peer = clock.takes("ours", 1.0, 1.0, 2.0, 5.0, 1.5), clock.takes("peer", 3.0, 3.0, 9.0)
+    row = timing.compare("x", ours, peer, against="peer", rounds=5)
+    assert (row.ours_s, row.peer_s, row.ratio) == (1.0, 3.0, 3.0)
+    assert row.low < row.ratio < row.high
+
+
+def test_threads_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    with pe.threads(5):
+        assert timing.threads().startswith("5 threads of ours, 3 of numpy's BLAS, on ")
+
+
 def test_short_calls_are_repeated(clock: Clock) -> None:
     row = timing.alone("x", clock.takes("ours", 0.0005), rounds=3)
     assert row.ours_s == pytest.approx(0.0005)
     assert math.isnan(row.ratio)
-    assert len(clock.calls) == 2 + 3 * 4
+    assert clock.calls.count("ours") == 2 + 3 * 3 * 4
 
 
 def test_too_few_rounds_are_refused(clock: Clock) -> None:
