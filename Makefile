@@ -10,7 +10,7 @@ WORKERS := --numprocesses auto --dist loadfile
 # Some machines name a BLAS kernel in these two variables; numpy then is slower than it could be.
 FAIR := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE
 
-.PHONY: help demo test test-pythons check format lint types imports coverage fuzz bench clean
+.PHONY: help demo test test-pythons check format lint types imports coverage fuzz mutations bench clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -47,6 +47,9 @@ MINUTES ?= 5
 fuzz: $(VENV)/.installed-test  ## random programs on all ways, until MINUTES are over
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz.run --minutes $(MINUTES) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(START),--start $(START)) $(if $(KINDS),--kinds $(KINDS))
+
+mutations: $(VENV)/.installed-test  ## changes of single lines, each of which a test must notice
+	$(BIN)/python tests/mutations.py $(ONLY)
 
 # With the peers of benchmarks/setup_peers.sh where somebody has made that environment.
 bench: $(VENV)/.installed  ## benchmarks/bench_*.py, a table of ratios
