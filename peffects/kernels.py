@@ -299,7 +299,7 @@ def _run_outside(
     try:
         return _kernel_of(operation)(*args, **kwargs)
     except PeffectsError as error:
-        if error.at is not None and _callers.get(error.at):
+        if _callers.get(error.at):
             error.at = place
         raise
 

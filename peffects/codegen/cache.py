@@ -168,7 +168,7 @@ def _warn_once(place: str, problem: str) -> None:
 # --- what a key depends on --------------------------------------------------------------------
 
 
-_COMPILED_TEXTS = (special.__file__,)
+_COMPILED_TEXTS = (Path(special.__file__),)
 """Modules outside this package whose functions are compiled."""
 
 

@@ -17,12 +17,17 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    _CAN_LOCK = False
+else:
+    _CAN_LOCK = True
 
 __all__ = ["PATIENCE_S", "locked"]
 
 PATIENCE_S = 30.0
 _LONGEST_PAUSE_S = 0.05
+_MOST_MISSES = 50
+"""How often a file may have lost its name: on some network file systems its number by name is never
+the one of the open file."""
 
 
 @contextmanager
@@ -38,27 +43,41 @@ def locked(path: Path) -> Iterator[None]:
 
 def _acquire(path: Path) -> int | None:
     """The open and locked file; None if it cannot be had."""
-    if fcntl is None:
+    if not _CAN_LOCK:
         return None
-    give_up, pause = time.monotonic() + PATIENCE_S, 0.001
+    give_up, pause, misses = time.monotonic() + PATIENCE_S, 0.001, 0
     while True:
-        handle = None
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return None
+        kept = False
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_ino == path.stat().st_ino:
-                _held.add(handle)
-                return handle
-        except (BlockingIOError, FileNotFoundError):  # another's; or it was, until just now
+            kept = _is_at(handle, path)
+            misses += not kept
+        except BlockingIOError:  # another's
             pass
         except OSError:
-            _close(handle)
             return None
-        _close(handle)
-        if time.monotonic() > give_up:
+        finally:
+            if not kept:
+                _close(handle)
+        if kept:
+            _held.add(handle)
+            return handle
+        if misses > _MOST_MISSES or time.monotonic() > give_up:
             return None
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the file that is locked still has its name, or was removed by who held it before."""
+    try:
+        return os.fstat(handle).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def _release(handle: int, path: Path) -> None:

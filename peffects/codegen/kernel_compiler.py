@@ -19,7 +19,6 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from llvmlite.binding.ffi import ObjectRef
-from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core.codegen import JITCPUCodegen
 
 from peffects.codegen import cache
@@ -34,15 +33,19 @@ class _Generator(JITCPUCodegen):
 
     def __init__(self) -> None:
         super().__init__("peffects")
-        self._managers: list[Any] = []
+        self._managers: list[llvm.ModulePassManager | llvm.FunctionPassManager] = []
 
-    def _module_pass_manager(self, **settings: Any) -> Any:
-        return self._noted(super()._module_pass_manager(**settings))
+    def _module_pass_manager(
+        self, **settings: Any
+    ) -> tuple[llvm.ModulePassManager, llvm.PassBuilder]:
+        made = super()._module_pass_manager(**settings)
+        self._managers.append(made[0])
+        return made
 
-    def _function_pass_manager(self, **settings: Any) -> Any:
-        return self._noted(super()._function_pass_manager(**settings))
-
-    def _noted(self, made: Any) -> Any:
+    def _function_pass_manager(
+        self, **settings: Any
+    ) -> tuple[llvm.FunctionPassManager, llvm.PassBuilder]:
+        made = super()._function_pass_manager(**settings)
         self._managers.append(made[0])
         return made
 
@@ -54,7 +57,7 @@ class _Generator(JITCPUCodegen):
         while self._managers:
             manager = self._managers.pop()
             if type(manager)._dispose is ObjectRef._dispose:  # which does nothing
-                NewPassManager._dispose(manager)
+                llvm.NewPassManager._dispose(manager)
                 manager.detach()
             else:
                 manager.close()

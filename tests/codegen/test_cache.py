@@ -8,6 +8,7 @@ import os
 import pwd
 import stat
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -277,7 +278,12 @@ def test_writes_do_not_look_at_all_entries_each_time(
 ) -> None:
     looks: list[int] = []
     listed = cache.entries
-    monkeypatch.setattr(cache, "entries", lambda: looks.append(1) or listed())
+
+    def counted() -> Iterator[cache.Entry]:
+        looks.append(1)
+        return listed()
+
+    monkeypatch.setattr(cache, "entries", counted)
     for number in range(20):
         cache.write(digest_number(number), CODE)
     assert len(looks) == 1
@@ -363,7 +369,7 @@ def test_full_disk_costs_one_warning(
     def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    owner = cache.tempfile if fails == "mkstemp" else os
+    owner = tempfile if fails == "mkstemp" else os
     monkeypatch.setattr(owner, fails, full)
     with pytest.warns(CacheWarning, match="No space left") as seen:
         for _ in range(2):
