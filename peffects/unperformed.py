@@ -246,7 +246,10 @@ def forgive(error: BaseException, known: TracebackType | None = None) -> None:
     while entry is not None and entry is not known:
         if not _is_internal(entry.tb_frame.f_code.co_filename):
             for value in list(entry.tb_frame.f_locals.values()):
-                canary = getattr(value, "_canary", None)
+                try:  # without asking the value, whose `__getattr__` may do anything
+                    canary = object.__getattribute__(value, "_canary")
+                except AttributeError:
+                    continue
                 if isinstance(canary, Canary):
                     canary.disarm()
         entry = entry.tb_next

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from fuzz.choices import Choices
+from fuzz.effect_handlers import ANSWERS, tally_handler, unpacked
 
 __all__ = ["EffectProgram", "effect_program"]
 
@@ -20,8 +21,8 @@ import operator
 import numpy as np
 import peffects as pe
 from peffects import (
-    Effect, Err, Fin, Handler, Ok, Operation, ParHandler, SplitHandler, effectful, final,
-    handle, mask, pfor, run,
+    BasicHandler, CollectHandler, Effect, Err, Fin, Handler, Ok, Operation, ParHandler,
+    SplitHandler, effectful, final, handle, mask, pfor, run,
 )
 from peffects.handlers import (
     Accum, Reader, State, Throw, accum, accumulate, all_worlds, amb, ask, attempt, catch, get,
@@ -36,6 +37,27 @@ class Bump(Operation[Tally, float]):
 class Look(Operation[Tally, float]): ...
 class Leave(Operation[Tally, None]):
     value: float
+class Field(State): ...
+
+def seconds(answers):
+    if isinstance(answers, (list, pe.Table)):
+        return [v for _, v in answers]
+    return pe.table(lambda i: answers[i][1])
+def number(r):
+    if isinstance(r, (Ok, Err)):
+        if isinstance(r, Ok):
+            v = number(r.value)
+        else:
+            v = 0.5 * number(r.error)
+    elif isinstance(r, tuple):
+        v = 0.0
+        for part in r:
+            v = 0.7 * v + number(part)
+    elif np.ndim(r):
+        v = np.sum(np.sin(r))
+    else:
+        v = r
+    return v
 """
 
 EXPRESSIONS = (
@@ -51,34 +73,21 @@ HANDLERS = {
     "accum": "accumulate(0.0, operator.add)",
     "throw": "weak_exceptions()",
     "reader": "reader(2.0)",
+    "field": "run_state(x, at=Field)",
+    "random": "prng(1)",
 }
-ANSWERS = {"state": "(yield from get())", "reader": "(yield from ask())",
-           "tally": "(yield from Look())"}  # fmt: skip
-BUMPS = (
-    ["def bump(self, op):", "    self.n = self.n + op.by", "    return self.n"],
-    ["def bump(self, op):", "    if op.by > 0.2:", "        self.n = self.n + op.by",
-     "    return self.n - self.m"],
-    ["def bump(self, op):", "    for j in range(2):", "        self.m = self.m * 0.5 + op.by",
-     "        if self.m > 0.9:", "            break", "    return self.m"],
-    ["def bump(self, op, k):", "    self.n = self.n + op.by", "    return (yield from k(self.n))"],
-    ["def bump(self, op, k):", "    v = self.n * 0.5", "    if op.by > 0.1:",
-     "        self.n = self.n + 1.0", "        v = v - op.by",
-     "    answer = yield from k(v)", "    return answer"],
-    ["def bump(self, op, k):", "    answer = yield from k(self.n)", "    self.n = self.n + 1.0",
-     "    return {again}"],
-    ["def bump(self, op):", "    self.n = self.n + {outer}", "    return self.n"],
-    ["def bump(self, op):", "    if op.by > self.n:", "        self.m = {outer}",
-     "    return self.n + self.m"],
-    ["@final", "def bump(self, op):", "    return {final}"],
-    ["def bump(self, op, k):", "    if op.by > 0.6:", "        return {final}",
-     "    return (yield from k(0.25))"],
-)  # fmt: skip
-RETURNS = (
-    ("{x}", "op.by"),
-    ("(self.n, {x})", "(self.n, op.by)"),
-    ("Ok((self.n, {x}))", "Err(op.by - self.m)"),
-    ("{x} + self.n", "op.by * 2.0"),
+"""The handlers of effects of ours; `Field` holds an array."""
+FIELDS = (
+    "yield from Field.put(0.5 * (yield from Field.get()))",
+    "yield from Field.put((yield from Field.get())[::-1])",
+    "yield from Field.put(np.roll((yield from Field.get()), 1) + {a})",
+    "yield from Field.put(np.concatenate([x[:1], (yield from Field.get())[1:]]))",
+    "yield from Field.put(np.where((yield from Field.get()) > {a}, x, {b}))",
+    "s = s + np.sum((yield from Field.get()))",
+    "s = s - 0.5 * (yield from Field.get())[{place}]",
 )
+
+MASKED = {"reader": "Reader", "state": "State", "accum": "Accum", "tally": "Tally"}
 
 
 @dataclass
@@ -110,8 +119,8 @@ def indented(lines: Sequence[str]) -> list[str]:
 class Writer:
     """Writes statements; the functions and handlers that they use are collected."""
 
-    def __init__(self, choices: Choices) -> None:
-        self.choices = choices
+    def __init__(self, choices: Choices, tries: bool) -> None:
+        self.choices, self.tries = choices, tries
         self.definitions: list[str] = []
         self.number = count()
 
@@ -157,8 +166,9 @@ class Writer:
         if scope.depth > 0:
             kinds += ["if", "if", "if", "for", "while", "call", "attempt", "inner", "early"]
             kinds += ["choose", "both", "performing_while", "user_handler", "mask"]
-            kinds += [] if "state" in scope.effects else ["pfor"]
+            kinds += ["pfor"] * (1 if {"state", "field"} & {*scope.effects} else 3)
             kinds += ["break", "break"] if scope.in_loop else []
+            kinds += ["finally"] * self.tries  # kernels have no `try`
             kinds += ["catch"] * 4 if "throw" in scope.effects else []
             kinds += ["locally"] * 2 if "reader" in scope.effects else []
         kind = self.choices.item(kinds)
@@ -311,87 +321,84 @@ class Writer:
 
     def w_inner(self, scope: Scope) -> list[str]:
         """A call under a standard handler of its own."""
-        effect = self.choices.item(("accum", "state", "reader"))
+        effect = self.choices.item(("accum", "state", "reader", "random"))
         call = f"handle({HANDLERS[effect]}, {self.call(scope, effect)})"
-        if effect == "reader":
+        if effect in ("reader", "random"):
             return [f"s = yield from {call}"]
         return [f"t, s = yield from {call}", "s = s + 0.5 * t"]
 
     def w_mask(self, scope: Scope) -> list[str]:
         """A call that skips the handler inside which it runs."""
-        able = [effect for effect in scope.effects if effect in ("reader", "state", "accum")]
+        able = [effect for effect in scope.effects if effect in MASKED]
         if not able:
             return self.w_local(scope)
         effect = self.choices.item(able)
-        kind = {"reader": "Reader", "state": "State", "accum": "Accum"}[effect]
+        kind, which = MASKED[effect], 0 if effect == "reader" else 1
+        handler = HANDLERS.get(effect)
+        if effect == "tally":
+            made, which = self.user_handler(scope.effects)
+            handler = f"{made}({self.expression(scope)})"
         name = self.function(scope.effects, scope.depth - 1)
         outer = f"f{next(self.number)}"
         first = self.block(Scope(["s"], scope.effects, 0), most=1)
         last = self.block(Scope(["s"], scope.effects, 0), most=1)
         body = [*first, f"s = yield from mask({kind}, {name}(s, n))", *last, "return s"]
         self.definitions.append("\n".join(["@effectful", f"def {outer}(s, n):", *indented(body)]))
-        call = f"handle({HANDLERS[effect]}, {outer}({self.expression(scope)}, n))"
-        if effect == "reader":
-            return [f"s = yield from {call}"]
-        return [f"t, s = yield from {call}", "s = s - 0.5 * t"]
+        call = f"handle({handler}, {outer}({self.expression(scope)}, n))"
+        return [f"r = yield from {call}", *unpacked(which)]
 
     def w_pfor(self, scope: Scope) -> list[str]:
         """A parallel loop."""
-        name = self.function([e for e in scope.effects if e != "tally"], scope.depth - 1)
-        return [f"p = yield from pfor(Fin(3), lambda i: {name}(x[i] + s, n))", "s = p[0] - p[2]"]
+        name = self.function(scope.effects, scope.depth - 1)
+        n = self.choices.item(("3", "3", "n"))
+        last = ["for v in p:", "    s = s + v"] if n == "n" else ["s = p[0] - p[2]"]
+        return [f"p = yield from pfor(Fin({n}), lambda i: {name}(x[int(i) % 3] + s, n))", *last]
+
+    def w_field(self, scope: Scope) -> list[str]:
+        """An operation of a state that is an array."""
+        a, b = self.atoms(scope)
+        line = self.choices.item(FIELDS)
+        return [line.format(a=a, b=b, place=self.choices.item(("0", "2", "n % 3", "-1")))]
+
+    def w_finally(self, scope: Scope) -> list[str]:
+        """Something that is done on every way out."""
+        return ["try:", *indented(self.block(scope.deeper())),
+                "finally:", *indented(self.block(scope.deeper(), most=1))]  # fmt: skip
 
     def w_user_handler(self, scope: Scope) -> list[str]:
         """A call under a handler of the user's."""
         name, answer = self.user_handler(scope.effects)
         call = self.call(scope, "tally")
         lines = [f"r = yield from handle({name}({self.expression(scope)}), {call})"]
-        if answer == 1:
-            return [*lines, "s = r[0] - r[1]"]
-        if answer == 2:
-            return [*lines, "if isinstance(r, Ok):", "    s = r.value[0] + r.value[1]", "else:",
-                    "    s = r.error"]  # fmt: skip
-        return [*lines, "s = r"]
+        return [*lines, *unpacked(answer)]
 
     def user_handler(self, outside: Sequence[str], inside: Sequence[str] = ()) -> tuple[str, int]:
-        """The name of a new handler of `Tally`, and which kind of answer it gives.
-
-        Only where what stands inside gives a number may it compute with that.
-        """
+        """The name of a new handler of `Tally`, and which kind of answer it gives."""
         name = f"tallies{next(self.number)}"
-        which = self.choices.below(len(RETURNS) if {*inside} <= {"reader", "random"} else 3)
-        returned, final = RETURNS[which]
-        again = ("answer", "(answer[0] + self.n, answer[1])", "answer", "answer - self.n")[which]
-        able = [ANSWERS[effect] for effect in outside if effect in ANSWERS and effect != "tally"]
-        outer = self.choices.item(["0.125", *able, *able])
-        bump = [
-            line.format(final=final, outer=outer, again=again)
-            for line in self.choices.item(BUMPS)
-        ]  # fmt: skip
-        final = final.replace("op.by", "op.value")
-        ret = ["def ret(self, x):", f"    return {returned.format(x='x')}"] if which else []
-        body = ["def __init__(self, n):", "    self.n = n", "    self.m = 0.75", *ret, *bump,
-                "def look(self, op):", "    return self.n - self.m", "@final",
-                "def leave(self, op):", f"    return {final}"]  # fmt: skip
-        self.definitions.append("\n".join([f"class {name}(Handler[Tally]):", *indented(body)]))
+        number = {*inside} <= {"reader", "random"}
+        text, which = tally_handler(self.choices, name, outside, number)
+        self.definitions.append(text)
         return name, which
 
 
 def effect_program(choices: Choices, worlds: bool = False) -> EffectProgram:
     """A program: `program(s, n, x)` gives a computation whose effects are all handled."""
-    able = [*HANDLERS, "tally"] + ["worlds", "random"] * worlds
+    able = [*HANDLERS, "tally", "tally", choices.item([*HANDLERS])] + ["worlds"] * worlds
     order = choices.subset(able) or ["throw"]
-    writer = Writer(choices)
-    terms = dict(HANDLERS)
-    terms["random"] = "prng(1)"
-    terms["worlds"] = choices.item(("all_worlds()", "parallel_worlds()")) if worlds else ""
+    writer = Writer(choices, worlds)
+    terms: list[str] = []
     for place, effect in enumerate(order):
         if effect == "tally":
-            terms["tally"] = f"{writer.user_handler(order[:place], order[place + 1 :])[0]}(0.5)"
-    body = writer.block(Scope(["s"], order, 3), most=4)
+            terms.append(f"{writer.user_handler(order[:place], order[place + 1 :])[0]}(0.5)")
+        elif effect == "worlds":
+            terms.append(choices.item(("all_worlds()", "parallel_worlds()")))
+        else:
+            terms.append(HANDLERS[effect])
+    body = writer.block(Scope(["s"], [*dict.fromkeys(order)], 3), most=4)
     lines = ["@effectful", "def main(s, n, x):", *indented(body), "    return s", "    yield"]
     term = "main(s, n, x)"
-    for effect in reversed(order):
-        term = f"handle({terms[effect]}, {term})"
+    for handler in reversed(terms):
+        term = f"handle({handler}, {term})"
     source = "\n".join(
         [
             *writer.definitions,

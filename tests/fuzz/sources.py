@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from peffects import Err, Ok, PeffectsError
+from peffects import Err, Ok, PeffectsError, Table
 from peffects.source import is_internal_file
 
 __all__ = ["OursError", "check_equal", "check_polite", "load"]
@@ -70,5 +70,10 @@ def check_equal(found: Any, expected: Any, tolerance: float = 1e-9) -> None:
                 check_equal(left, right, tolerance)
         case str() | None:
             assert found == expected
+        case Table():
+            check_equal(found, list(expected), tolerance)
+        case _ if not isinstance(expected, float | int | np.number | np.ndarray):
+            assert found == expected, f"{found} is not {expected}"
         case _:
+            assert isinstance(found, float | int | np.number | np.ndarray), f"no number: {found}"
             np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

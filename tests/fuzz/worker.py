@@ -1,7 +1,7 @@
 """A process that checks programs for the search, which outlives its crashes and hangs.
 
-One line in: `[kind, seed or null, row or null]`.  One line out: the row of choices, the program, and
-a word for what became of it or the failure.
+One line in: `[kind, seed or null, row or null]`.  One line out: the row of choices, the program,
+and a word for what became of it or the failure.
 """
 
 from __future__ import annotations
