@@ -27,7 +27,6 @@ Keep: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """For an answer: what the frame gets, and what its log keeps."""
 
 
-
 class Raised:
     """An answer that was an exception."""
 

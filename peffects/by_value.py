@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from peffects.effects import Effect, Operation
 from peffects.errors import MissingExtraError
-from peffects.slotting import OperationType, with_constructor
+from peffects.slotting import with_constructor
 from peffects.source import caller
 
 __all__: list[str] = []
@@ -102,10 +102,9 @@ def _reduce_class(cls: type, reduced: Any) -> Any:
     make, args, (members, slots), *_, fill = reduced
     if issubclass(cls, Effect):
         members = {name: value for name, value in members.items() if name != "_named"}  # a cache
-    if isinstance(cls, OperationType):
+    if issubclass(cls, Operation):
         if "_plain" not in cls.__dict__ and "_effect" in cls.__dict__:
-            operation: Any = cls
-            return operation._plain.at, (operation._effect,)
+            return cls._plain.at, (cls._effect,)
         members = {name: value for name, value in members.items() if name != "__init__"}
         metaclass, name, bases, keywords, *rest = args
         keywords = keywords | {
@@ -145,11 +144,10 @@ def _fill(cls: type, state: tuple[dict[str, Any], dict[str, Any], Callable[..., 
         return
     members, slots, fill = state
     fill(cls, (members, slots))
-    if isinstance(cls, OperationType):
+    if issubclass(cls, Operation):
         with_constructor(cls)
-        operation: type[Operation[Any, Any]] = cls
         if "_plain" in cls.__dict__:
-            operation._effect._operations[operation._clause] = operation
+            cls._effect._operations[cls._clause] = cls
 
 
 # --- exceptions ----------------------------------------------------------------------------------
@@ -173,13 +171,13 @@ def _reduce_exception(error: BaseException) -> Any:
     return make, args, (state, chain), None, None, _complete_exception
 
 
-def _has_python_constructor(cls: type) -> bool:
-    return isinstance(cls.__init__, FunctionType) or isinstance(cls.__new__, FunctionType)
+def _has_python_constructor(cls: type[BaseException]) -> bool:
+    return any(isinstance(getattr(cls, name), FunctionType) for name in ("__init__", "__new__"))
 
 
 def _without_constructor(cls: type[BaseException], *args: Any) -> BaseException:
     """As the interpreter's own base class makes it, with all that it keeps of the arguments."""
-    base = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+    base: Any = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
     made: BaseException = base.__new__(cls, *args)
     base.__init__(made, *args)
     return made

@@ -36,6 +36,7 @@ from peffects.stack import Stack
 
 __all__ = ["pickled", "unpickled"]
 
+
 def pickled(c: object) -> bytes:
     """A computation, or a resumption, as bytes; `unpickled` gives it back, in any process."""
     try:

@@ -78,7 +78,7 @@ def surroundings() -> bytes:
     return pickled_by_value(
         Surroundings(
             _directory(),
-            [entry for entry in sys.path if isinstance(entry, str)],
+            search_path(),
             dict(os.environ),
             sys.getrecursionlimit(),
             logging.getLogger().getEffectiveLevel(),
@@ -105,7 +105,13 @@ def adopt(data: bytes) -> None:
     np.seterr(**found.float_errors)
     warnings.resetwarnings()
     for each in found.warning_filters:
-        warnings.filterwarnings(*each, append=True)
+        warnings.filterwarnings(*each, True)
+
+
+def search_path() -> list[str]:
+    """Where modules are found here."""
+    entries: list[object] = [*sys.path]
+    return [entry for entry in entries if isinstance(entry, str)]
 
 
 def _directory() -> str | None:

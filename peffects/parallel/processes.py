@@ -26,7 +26,7 @@ from peffects.by_value import cloudpickle, pickled_by_value
 from peffects.errors import NotPicklable, WorkerDied
 from peffects.loops import OnTick
 from peffects.notices import told
-from peffects.parallel.channel import Channel, Message, surroundings
+from peffects.parallel.channel import Channel, Message, search_path, surroundings
 from peffects.parallel.executors import ChunkPlan, RunningLoop, TeamExecutor
 from peffects.source import SrcInfo
 
@@ -45,12 +45,11 @@ class _Child:
     def __init__(self) -> None:
         pipe, theirs = Pipe()
         self.channel = Channel(pipe)
-        path = [entry for entry in sys.path if isinstance(entry, str)]
         # As `multiprocessing` does: `-O`, `-X dev` and the like change what code means.
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, *flags, "-c", _START.format(path=path, fd=theirs.fileno())],
+                [sys.executable, *flags, "-c", _START.format(path=search_path(), fd=theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.PIPE,  # by which it sees that we are gone
                 start_new_session=True,  # Ctrl-C is for us; we end our workers ourselves
@@ -197,7 +196,9 @@ class _ProcessLoop:
             self.busy[child.pipe] = child
             self._tell(child, "run", child.indices.start, child.indices.stop)
 
-    def _tell(self, child: _Child, kind: str, *plain: Any, blobs: list[bytes] | None = None) -> None:
+    def _tell(
+        self, child: _Child, kind: str, *plain: Any, blobs: list[bytes] | None = None
+    ) -> None:
         try:
             child.channel.send(kind, *plain, blobs=blobs or [])
         except OSError:
@@ -213,7 +214,8 @@ class _ProcessLoop:
             logging.getLogger(record.name).handle(record)
         elif message.kind == "warning":
             text, category = pickle.loads(message.blobs[0])
-            warnings.warn_explicit(text, category, *message.plain, registry=_warned)
+            file, line = message.plain
+            warnings.warn_explicit(text, category, file, line, registry=_warned)
         elif message.kind == "tick":
             (child.fraction,) = message.plain
         elif self._done(child, message):
@@ -232,11 +234,11 @@ class _ProcessLoop:
             else:
                 for blob in blobs:
                     values.append(pickle.loads(blob))
-        except Exception as error:  # code of the user's
+        except Exception as cause:  # code of the user's
             if together:
                 self._tell(child, "again")
                 return False
-            unread = error
+            unread = cause
         first = child.indices.start
         self.loop.results[first : first + len(values)] = values
         child.done += len(values)
