@@ -10,6 +10,7 @@ it was elsewhere.  Layer 1; next: `pickling.py`.
 from __future__ import annotations
 
 import copyreg
+import dataclasses
 import functools
 import io
 import sys
@@ -83,9 +84,15 @@ def _pickler(module: ModuleType) -> Any:
         make, args, *_ = base.dispatch_table[CodeType](code)
         return _code_in_file, (code.co_filename, make, args)
 
-    table = ChainMap({CodeType: reduce_code}, base.dispatch_table)
+    ours = {CodeType: reduce_code, type(dataclasses.MISSING): _reduce_missing}
+    table = ChainMap(ours, base.dispatch_table)
     members = {"dispatch_table": table, "reducer_override": reducer_override}
     return type("Pickler", (base,), members)
+
+
+def _reduce_missing(_: object) -> Reduced:
+    """The one object that says that a field has no default."""
+    return getattr, (dataclasses, "MISSING")
 
 
 def _code_in_file(filename: str, make: Callable[..., CodeType], args: tuple[Any, ...]) -> CodeType:

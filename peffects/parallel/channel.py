@@ -70,7 +70,7 @@ class Surroundings(NamedTuple):
     log_level: int
     debug: bool
     float_errors: dict[str, Any]
-    warning_filters: list[tuple[Any, ...]]
+    warning_filters: list[tuple[Any, str, Any, str, int]]
 
 
 def surroundings() -> bytes:
@@ -104,8 +104,8 @@ def adopt(data: bytes) -> None:
     set_debugging(found.debug)
     np.seterr(**found.float_errors)
     warnings.resetwarnings()
-    for each in found.warning_filters:
-        warnings.filterwarnings(*each, True)
+    for action, message, category, module, line in found.warning_filters:
+        warnings.filterwarnings(action, message, category, module, line, append=True)
 
 
 def search_path() -> list[str]:
@@ -123,7 +123,7 @@ def _directory() -> str | None:
 
 def _filter_arguments(
     action: str, message: Any, category: Any, module: Any, line: int
-) -> tuple[Any, ...]:
+) -> tuple[Any, str, Any, str, int]:
     """A filter as `filterwarnings` takes it: patterns as text."""
     return action, _pattern(message), category, _pattern(module), line
 

@@ -49,7 +49,12 @@ class _Child:
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, *flags, "-c", _START.format(path=search_path(), fd=theirs.fileno())],
+                [
+                    sys.executable,
+                    *flags,
+                    "-c",
+                    _START.format(path=search_path(), fd=theirs.fileno()),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.PIPE,  # by which it sees that we are gone
                 start_new_session=True,  # Ctrl-C is for us; we end our workers ourselves
