@@ -34,7 +34,7 @@ from peffects.resumption import Resumption
 from peffects.source import caller
 from peffects.stack import Stack
 
-__all__ = ["pickled", "unpickled"]
+__all__ = ["pickled", "pickled_by_value", "unpickled"]
 
 
 def pickled(c: object) -> bytes:

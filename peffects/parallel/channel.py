@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from peffects.by_value import pickled_by_value
 from peffects.debugging import debugging, set_debugging
+from peffects.pickling import pickled_by_value
 
 __all__: list[str] = []
 

@@ -22,12 +22,13 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
-from peffects.by_value import cloudpickle, pickled_by_value
+from peffects.by_value import cloudpickle
 from peffects.errors import NotPicklable, WorkerDied
 from peffects.loops import OnTick
 from peffects.notices import told
 from peffects.parallel.channel import Channel, Message, search_path, surroundings
 from peffects.parallel.executors import ChunkPlan, RunningLoop, TeamExecutor
+from peffects.pickling import pickled_by_value
 from peffects.source import SrcInfo
 
 __all__ = ["Processes"]

@@ -22,11 +22,11 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from peffects.by_value import pickled_by_value
 from peffects.errors import NotPicklable
 from peffects.notices import shown, told
 from peffects.parallel.channel import Channel, Message, adopt
 from peffects.parallel.executors import running_worker
+from peffects.pickling import pickled_by_value
 from peffects.places import strip_internal
 
 __all__: list[str] = []
