@@ -26,8 +26,6 @@ CopyAnswers: TypeAlias = Callable[[Any], Any]
 Keep: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """For an answer: what the frame gets, and what its log keeps."""
 
-_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
-
 
 class Raised:
     """An answer that was an exception."""
@@ -114,7 +112,7 @@ def _fingerprinted(value: Any) -> tuple[Any, Any]:
 def _fingerprint(value: Any) -> bytes | None:
     try:
         return pickle.dumps(value)
-    except _UNPICKLABLE:
+    except Exception:  # a part of the user's may raise anything
         return None  # what has no bytes cannot be compared
 
 

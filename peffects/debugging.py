@@ -36,6 +36,14 @@ def debug_checks(on: bool = True) -> Iterator[None]:
         _debugging.reset(token)
 
 
+def set_debugging(on: bool) -> None:
+    """Debug mode for all that follows, in a process that runs iterations of another one."""
+    if on != _debugging.get():
+        _debugging.set(on)
+        for follow in _followers:
+            follow()
+
+
 def debugging() -> bool:
     """Whether a `run` that starts now is to check more."""
     return _debugging.get()

@@ -219,6 +219,8 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
     _never: ClassVar[bool]
     _plain: ClassVar[type[Operation[Any, Any]]]
     _fields: ClassVar[tuple[str, ...]]
+    _construct: ClassVar[Callable[..., None]]
+    _is_plain: ClassVar[bool]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -39,6 +39,7 @@ class ParFor(Computation):
     """A parallel `for` over `n`: `body` takes an ordinal and gives a value or a computation.
 
     Where the computation is always the call of one generator function, `starts` calls it at once.
+    `place` is where the user asked for the loop, if that is known.
     """
 
     __slots__ = ("body", "n", "on_tick", "place", "starts")
@@ -48,7 +49,7 @@ class ParFor(Computation):
         self,
         n: Any,
         body: Callable[[Any], Any],
-        place: SrcInfo | None = None,
+        place: Site | SrcInfo | None = None,
         on_tick: OnTick | None = None,
     ) -> None:
         self.n = n
@@ -104,6 +105,10 @@ class Loop(Generic[T]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Loop, (self._node, self._handler, place_of_site(self._site), self._place)
+
+    def __deepcopy__(self, memo: object) -> Loop[T]:
+        """Nothing of it changes."""
+        return self
 
     def _twin(self, handler: Handler[Any, Any]) -> Loop[T]:
         """The loop as a rebuilt clause gets it."""

@@ -371,10 +371,10 @@ class Machine(Stack):
         owner = innermost_handler(self.mark)
         if owner is None:
             iteration = Iteration(node, self.runner, self.options)
-            values = self.runner(node, iteration, lambda: node.place or self._here())
-            self._answer(node, node.collect(node.checked(values, self._here)))
+            values = self.runner(node, iteration, lambda: self._line_of(node))
+            self._answer(node, node.collect(node.checked(values, lambda: self._line_of(node))))
             return
-        place = node.place or self._here()
+        place = self._line_of(node)
         handler, traverse = owner.handler, owner.handler._traverse
         if traverse is None:
             raise no_traverse(owner, place)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-__all__ = ["abridged", "is_terminal", "tell_if_slow"]
+__all__ = ["abridged", "is_terminal", "shown", "tell_if_slow", "told"]
 
 PATIENCE_S = 1.0
 """What takes no longer needs no words."""
@@ -63,3 +63,24 @@ def abridged(values: Sequence[Any]) -> str:
         first, last = ([repr(value) for value in end] for end in ends)
         shown = [*first, "...", *last]
     return f"[{', '.join(shown)}]"
+
+
+_LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """The `repr` of a user's value for a message: not too long, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception as error:  # it may be what the message is about
+        text = f"<{type(value).__name__} object, whose `repr` raises {type(error).__name__}>"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def told(error: BaseException) -> str:
+    """What an error says, with its class, as the last part of a sentence: `ValueError: no 3`."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text.rstrip('.')}" if text else type(error).__name__

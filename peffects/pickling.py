@@ -4,23 +4,18 @@ A computation pickles when its parts do: its function by name, arguments, handle
 pickles as what its frames did so far, which the machine keeps where a handler with a `@multi`
 clause is in scope; unpickled, it rebuilds each frame when control returns into it.  Functions that
 cannot be found by name (lambdas, functions in functions) need cloudpickle, an optional extra.
-Layer 1, above `replay.py`.
+Layer 1, above `replay.py` and `by_value.py`.
 """
 
 from __future__ import annotations
 
 import copyreg
-import functools
-import io
 import pickle
-from collections import ChainMap
-from collections.abc import Callable
-from types import CodeType, ModuleType
 from typing import Any
 
+from peffects.by_value import pickled_by_value
 from peffects.errors import MissingExtraError, NotPicklable
 from peffects.frames import (
-    TOP,
     ClauseEnd,
     Frames,
     HandlerMarker,
@@ -29,17 +24,17 @@ from peffects.frames import (
     MaskMarker,
     OutsideMarker,
     Segment,
+    TopMarker,
     markers_down_to,
 )
+from peffects.notices import shown, told
 from peffects.places import place_of_site
 from peffects.replay import entries_of, log_of
 from peffects.resumption import Resumption
 from peffects.source import caller
 from peffects.stack import Stack
 
-__all__ = ["pickled", "unpickled"]
-
-_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
+__all__ = ["pickled", "pickled_by_value", "unpickled"]
 
 
 def pickled(c: object) -> bytes:
@@ -54,18 +49,20 @@ def pickled(c: object) -> bytes:
 def _pickled(c: object) -> bytes:
     try:
         return pickle.dumps(c)
-    except _UNPICKLABLE as error:
+    except Exception as error:  # a part of the user's may raise anything
         plain = error
     try:
         return pickled_by_value(c)
     except MissingExtraError:
         raise NotPicklable(
-            f"{c!r} cannot be pickled: {plain}.",
+            f"{shown(c)} cannot be pickled: {told(plain)}.",
             at=caller(),
             fix="Use functions of modules, and parts that pickle; lambdas and functions defined in"
             " functions need the extra: `pip install 'peffects[processes]'`.",
         ) from plain
-    except _UNPICKLABLE as error:
+    except NotPicklable:
+        raise
+    except Exception as error:
         raise not_picklable(c, error) from error
 
 
@@ -77,58 +74,10 @@ def unpickled(data: bytes) -> Any:
 def not_picklable(what: object, error: BaseException) -> NotPicklable:
     """A part of `what` cannot be pickled, not even by cloudpickle."""
     return NotPicklable(
-        f"{what!r} cannot be pickled: {error}.",
+        f"{shown(what)} cannot be pickled: {told(error)}.",
         at=caller(),
         fix="Give it parts that pickle: a path and not the open file, a key and not the lock.",
     )
-
-
-def cloudpickle() -> ModuleType:
-    """The optional extra that pickles functions by value."""
-    try:
-        import cloudpickle as found
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "pickling lambdas and functions defined in functions needs cloudpickle.",
-            at=caller(),
-            fix="Install it: `pip install 'peffects[processes]'`.",
-        ) from None
-    return found  # type: ignore[no-any-return]
-
-
-def pickled_by_value(what: object) -> bytes:
-    """As bytes, with the functions and classes in it that no module has."""
-    buffer = io.BytesIO()
-    _pickler(cloudpickle())(buffer).dump(what)
-    return buffer.getvalue()
-
-
-@functools.cache
-def _pickler(module: ModuleType) -> Any:
-    """Cloudpickle's pickler, but code keeps its file, so that tracebacks show the user's lines.
-
-    Kernels of a script go by value, as its functions do: a worker's `__main__` is another one.
-    """
-    base = module.Pickler
-
-    def reducer_override(self: Any, value: Any) -> Any:
-        if getattr(value, "__module__", "") == "__main__" and hasattr(value, "__pe_function__"):
-            reduced = value.__reduce__()
-            by_name = isinstance(reduced, str)
-            return (type(value), (value.__pe_function__,)) if by_name else reduced
-        return base.reducer_override(self, value)
-
-    def reduce_code(code: CodeType) -> tuple[Any, ...]:
-        make, args, *_ = base.dispatch_table[CodeType](code)
-        return _code_in_file, (code.co_filename, make, args)
-
-    table = ChainMap({CodeType: reduce_code}, base.dispatch_table)
-    members = {"dispatch_table": table, "reducer_override": reducer_override}
-    return type("Pickler", (base,), members)
-
-
-def _code_in_file(filename: str, make: Callable[..., CodeType], args: tuple[Any, ...]) -> CodeType:
-    return make(*args).replace(co_filename=filename)
 
 
 def _reduce_resumption(k: Resumption[Any, Any]) -> tuple[Any, ...]:
@@ -181,6 +130,12 @@ def _frames_of(k: Resumption[Any, Any], frames: Frames) -> list[Any]:
     return found
 
 
+_LOGGED = TopMarker()
+_LOGGED.logging = True
+"""What a resumption stands on that was kept with what its frames did: it still can run again,
+although the handler with a `@multi` clause for which that was kept may not be in its segment."""
+
+
 def _make_resumption(
     levels: list[tuple[Any, Any]],
     handler: Any,
@@ -188,7 +143,7 @@ def _make_resumption(
     multi: bool,
     state: tuple[bool, bool, bool],
 ) -> Resumption[Any, Any]:
-    below: Marker = TOP
+    below: Marker = _LOGGED
     owner: HandlerMarker | None = None
     made: dict[int, Marker] = {}
     frames: Frames = None

@@ -142,6 +142,20 @@ class Resumption(Generic[V, R]):
         self._dropped = True
         self._token.clear()
 
+    def __deepcopy__(self, memo: object) -> Resumption[V, R]:
+        """For a world of its own: what can run again may be resumed by each copy as by this one.
+
+        Where it cannot, there are no further worlds, and the copy is this one.
+        """
+        segment = self._segment
+        if segment is None or not segment.mark.logging:
+            return self
+        copied: Resumption[V, R] = self._twin(self._handler)
+        copied._fresh, copied._dropped, copied._final = self._fresh, self._dropped, self._final
+        copied._used_at, copied._used_by = self._used_at, self._used_by
+        copied._token = self._token.copy()
+        return copied
+
     def _twin(self, handler: Handler[Any, Any]) -> Resumption[V, R]:
         """The resumption as a rebuilt clause gets it: fresh again, its segment as it was."""
         segment = self._segment

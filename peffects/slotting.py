@@ -43,9 +43,19 @@ def _frozen(cls: C) -> C:
     if slotted is not cls:
         _rebind_class_cells(cls, slotted)
     slotted._fields = tuple(field.name for field in dataclasses.fields(slotted))
-    plain = not has_own and _is_plain(slotted)
-    slotted.__init__ = _first(slotted, _constructor(slotted) if plain else _noting(slotted))
+    slotted._construct = slotted.__init__
+    slotted._is_plain = not has_own and _is_plain(slotted)
+    with_constructor(slotted)
     return cast(C, slotted)
+
+
+def with_constructor(cls: Any) -> None:
+    """Give the class the constructor that its setters and `_construct` make, which is not used yet.
+
+    It refers to the slots of this very class, so that a class that came by pickle needs its own.
+    """
+    cls.__init__ = cls._construct
+    cls.__init__ = _first(cls, _constructor(cls) if cls._is_plain else _noting(cls))
 
 
 def _noting(cls: Any) -> Any:

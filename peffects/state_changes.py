@@ -33,7 +33,6 @@ _DICT_SETTERS: Final = frozenset(
     {"__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update"}
 )
 _PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
-_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
 _LIMIT: Final = 1 << 16
 """Bytes of the pickled fields up to which they are compared in a worker process."""
 
@@ -288,7 +287,7 @@ def _watch_copies(*parts: Any) -> Watch:
 def _contents(value: object) -> bytes | None:
     try:
         return pickle.dumps(value)
-    except _UNPICKLABLE:
+    except Exception:  # a part of the user's may raise anything
         return None  # what has no bytes cannot be compared
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from peffects import pickling
+from peffects.by_value import cloudpickle
 from peffects.clauses import multi
 from peffects.effects import Effect, Operation, effectful
 from peffects.errors import MissingExtraError, NotPicklable
@@ -95,7 +95,7 @@ def test_lambdas_and_local_functions_need_cloudpickle(monkeypatch: pytest.Monkey
     with pytest.raises(NotPicklable, match=r"pip install 'peffects\[processes\]'"):
         pickled(computation)
     with pytest.raises(MissingExtraError, match="needs cloudpickle"):
-        pickling.cloudpickle()
+        cloudpickle()
 
 
 def test_parts_that_cannot_be_pickled_are_refused() -> None:

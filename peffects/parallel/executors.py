@@ -20,7 +20,7 @@ from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol
 
-from peffects.errors import LoopCancelled
+from peffects.errors import LoopCancelled, PeffectsError
 from peffects.loops import OnTick
 from peffects.source import SrcInfo
 from peffects.unperformed import NEWEST, forgive
@@ -133,7 +133,7 @@ class RunningLoop:
         """Iteration `i` failed; of several failures the first in index order counts."""
         if NEWEST.armed:
             forgive(error)
-        error.add_note(f"in iteration {i} of the parallel for at {self.where()}")
+        note_iteration(error, i, self.where())
         with self._lock:
             if i < self.limit:
                 self.limit, self.failure = i, error
@@ -218,6 +218,13 @@ class Serial(Executor):
         return "Serial()"
 
 
+def note_iteration(error: BaseException, i: int, place: SrcInfo) -> None:
+    """Note in which iteration it was raised; of one that knows no better it is the place, too."""
+    if isinstance(error, PeffectsError) and not error.at.line:
+        error.at = place
+    error.add_note(f"in iteration {i} of the parallel for at {place}")
+
+
 def run_plainly(
     size: int, iterate: Callable[[int], Any], where: Callable[[], SrcInfo]
 ) -> list[Any]:
@@ -230,7 +237,7 @@ def run_plainly(
             append(iterate(i))
     except Exception as error:
         if not isinstance(error, LoopCancelled):
-            error.add_note(f"in iteration {i} of the parallel for at {where()}")
+            note_iteration(error, i, where())
         raise
     return results
 

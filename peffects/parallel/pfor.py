@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from peffects.effects import Eff, Par, is_computation
+import numpy as np
+
+from peffects.effects import Computation, Eff, Par, is_computation
 from peffects.errors import IndexSetError, NotAComputationError
 from peffects.loops import ParFor
+from peffects.notices import shown
 from peffects.parallel.index_set import Fin, Idx, IndexSet
 from peffects.parallel.structures import as_index_set, is_index_set
 from peffects.parallel.table import Table
-from peffects.source import caller
+from peffects.places import Site, calling_site, place_of_site
+from peffects.source import SrcInfo, caller
 from peffects.unperformed import made, performed
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["pfor"]
 
@@ -43,14 +44,15 @@ class TableFor(ParFor):
         function: Callable[[Any], Any],
         n: IndexSet[Any],
         body: Callable[[int], Any],
+        place: Site | SrcInfo,
     ) -> None:
-        super().__init__(n, body)
+        super().__init__(n, body, place)
         self.over = over
         self.function = function
 
     def __reduce__(self) -> tuple[object, ...]:
         performed(self)
-        return _pfor_again, (self.over, self.function)
+        return _pfor_again, (self.over, self.function, place_of_site(self.place))
 
     def collect(self, values: Sequence[Any]) -> Table[Any, Any]:
         """The table of the iterations' values."""
@@ -95,25 +97,31 @@ else:
         Raises IndexSetError for what is no index set, NotAComputationError for what is no function,
         and TraverseError where a handler without traverse clause stands around it.
         """
-        if is_computation(body) or not callable(body):
-            raise _no_body(body)
-        if is_index_set(n):
-            over, n = n, as_index_set(n)
-            node = TableFor(over, body, n, _at_index(n, body))
-            if hasattr(body, "_pe_generator"):
-                node.starts = _at_index(n, body._pe_generator)
-            return made(node)
-        if isinstance(n, Sequence) or hasattr(n, "__array_interface__"):
-            return made(TableFor(n, body, Fin(len(n)), lambda i: body(n[i])))
-        raise IndexSetError(
-            f"`pfor` loops over an index set, a sequence or an array, and was given {n!r}.",
-            at=caller(),
-            fix=f"Write `pfor(Fin({n}), ...)`." if isinstance(n, int) else "Make a list of it.",
-        )
+        return made(_table_for(n, body, calling_site(1)))
 
 
-def _pfor_again(over: Any, function: Callable[[Any], Any]) -> Any:
-    node: Any = pfor(over, function)
+def _table_for(over: Any, body: Any, place: Site | SrcInfo) -> TableFor:
+    if is_computation(body) or not callable(body):
+        raise _no_body(body)
+    if is_index_set(over):
+        n = as_index_set(over)
+        node = TableFor(over, body, n, _at_index(n, body), place)
+        if hasattr(body, "_pe_generator"):
+            node.starts = _at_index(n, body._pe_generator)
+        return node
+    if isinstance(over, Sequence) or getattr(over, "shape", ()) != ():
+        return TableFor(over, body, Fin(len(over)), lambda i: body(over[i]), place)
+    raise IndexSetError(
+        f"`pfor` loops over an index set, a sequence or an array, and was given {shown(over)}.",
+        at=caller(),
+        fix=f"Write `pfor(Fin({over}), ...)`."
+        if isinstance(over, int | np.integer)
+        else "Make a list of it.",
+    )
+
+
+def _pfor_again(over: Any, function: Callable[[Any], Any], place: SrcInfo) -> Any:
+    node = _table_for(over, function, place)
     performed(node)  # it was made elsewhere
     return node
 
@@ -134,6 +142,10 @@ def _at_index(n: IndexSet[Any], body: Callable[[Any], Any]) -> Callable[[int], A
 def _no_body(body: object) -> NotAComputationError:
     fix = "Pass the function itself: `pfor(n, body)`, not `pfor(n, body(i))`."
     made = " a computation that is made already" if is_computation(body) else ""
+    if isinstance(body, Computation):
+        performed(body)  # this is told now
     return NotAComputationError(
-        f"`pfor` takes a function as its body, and was given{made} {body!r}.", at=caller(), fix=fix
+        f"`pfor` takes a function as its body, and was given{made} {shown(body)}.",
+        at=caller(),
+        fix=fix,
     )

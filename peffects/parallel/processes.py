@@ -14,51 +14,77 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
+from peffects.by_value import cloudpickle
 from peffects.errors import NotPicklable, WorkerDied
 from peffects.loops import OnTick
+from peffects.notices import told
+from peffects.parallel.channel import Channel, Message, search_path, surroundings
 from peffects.parallel.executors import ChunkPlan, RunningLoop, TeamExecutor
-from peffects.pickling import cloudpickle, pickled_by_value
+from peffects.pickling import pickled_by_value
 from peffects.source import SrcInfo
 
 __all__ = ["Processes"]
 
 _WAIT_S = 0.05
-_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
+_START = "import sys; sys.path[:] = {path!r}; from peffects.parallel.worker import main; main({fd})"
+
+_warned: dict[Any, Any] = {}
+"""The warnings of workers that were shown, as a module's `__warningregistry__` has its own."""
 
 
 class _Child:
     """A worker process, seen from here; `done` and `fraction` tell how far it is."""
 
     def __init__(self) -> None:
-        self.pipe, theirs = Pipe()
+        pipe, theirs = Pipe()
+        self.channel = Channel(pipe)
+        # As `multiprocessing` does: `-O`, `-X dev` and the like change what code means.
+        flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _START.format(fd=theirs.fileno())],
+                [
+                    sys.executable,
+                    *flags,
+                    "-c",
+                    _START.format(path=search_path(), fd=theirs.fileno()),
+                ],
                 pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.curdir for p in sys.path)},
+                stdin=subprocess.PIPE,  # by which it sees that we are gone
                 start_new_session=True,  # Ctrl-C is for us; we end our workers ourselves
             )
+        self.owner = os.getpid()
         self.indices = range(0)
         self.done = 0
         self.fraction = 0.0
 
-    def tell(self, message: tuple[Any, ...]) -> None:
-        self.pipe.send_bytes(pickle.dumps(message))
+    @property
+    def pipe(self) -> Connection:
+        """What to wait for."""
+        return self.channel.pipe
 
-    def kill(self) -> None:
-        self.pipe.close()
-        self.process.kill()
-        self.process.wait()
+    def end(self, busy: bool) -> None:
+        """End the process, and what a `busy` one has started; in a fork only forget it.
 
-
-_START = "from peffects.parallel.worker import main; main({fd})"
+        What it started gets SIGTERM, which the tracker of its shared memory ignores, and then frees
+        that.
+        """
+        if self.owner == os.getpid():
+            if busy:
+                with suppress(OSError):
+                    os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.kill()
+            self.process.wait()
+        self.channel.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 class Processes(TeamExecutor):
@@ -73,7 +99,7 @@ class Processes(TeamExecutor):
         cloudpickle()  # without the extra: say so now
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
-        self._finalizer = weakref.finalize(self, _kill, self._idle)
+        self._finalizer = weakref.finalize(self, _end, self._idle)
 
     def execute(
         self,
@@ -91,7 +117,7 @@ class Processes(TeamExecutor):
             run.start(_packed(iterate, where))
             run.finish()
         except BaseException:
-            _kill(team)  # what they do now is of no use any more
+            _end(team, busy=True)  # what they do now is of no use any more
             raise
         with self._lock:
             self._idle += team
@@ -99,14 +125,15 @@ class Processes(TeamExecutor):
 
     def _hire(self, count: int, team: list[_Child]) -> None:
         with self._lock:
-            team[:], self._idle[:] = self._idle[:count], self._idle[count:]
+            ours = [child for child in self._idle if child.owner == os.getpid()]
+            team[:], self._idle[:] = ours[:count], ours[count:]
         while len(team) < count:
             team.append(_Child())
 
     def close(self) -> None:
         """End the workers; the next loop starts new ones."""
         with self._lock:
-            _kill(self._idle)
+            _end(self._idle)
 
     def __enter__(self) -> Self:
         return self
@@ -118,17 +145,17 @@ class Processes(TeamExecutor):
         return Processes, (self.workers, self.chunk)
 
 
-def _kill(children: list[_Child]) -> None:
+def _end(children: list[_Child], busy: bool = False) -> None:
     while children:
-        children.pop().kill()
+        children.pop().end(busy)
 
 
 def _packed(iterate: Callable[[int], Any], where: Callable[[], SrcInfo]) -> bytes:
     try:
         return pickled_by_value(iterate)
-    except _UNPICKLABLE as error:
+    except Exception as error:  # code of the user's
         raise NotPicklable(
-            f"the body of a parallel for cannot travel to another process: {error}.",
+            f"the body of a parallel for cannot travel to another process: {told(error)}.",
             at=where(),
             fix="Make what does not pickle (an open file, a lock, a generator) inside the body.",
         ) from error
@@ -142,65 +169,101 @@ class _ProcessLoop:
         self.chunks = chunks
         self.team = team
         self.busy: dict[Connection, _Child] = {}
-        self.handlers: Sequence[Any] = ()
 
     def start(self, packed: bytes) -> None:
-        level = logging.getLogger().getEffectiveLevel()
+        around = surroundings()
         for child in self.team:
             child.done, child.fraction = 0, 0.0
             self.loop.workers.append(child)
-            self._tell(child, ("loop", level, packed))
+            self._tell(child, "loop", blobs=[around, packed])
             self._give(child)
 
     def finish(self) -> None:
         """Wait until every iteration that matters has ended."""
         while self.busy:
-            for pipe in wait(list(self.busy), _WAIT_S):
+            ready = wait(list(self.busy), _WAIT_S)
+            for pipe in ready:
                 child = self.busy.get(pipe)  # type: ignore[call-overload]
                 if child is not None:
                     self._hear(child)
+            if not ready:
+                self._look_for_dead_ones()
             self.loop.tick()
+
+    def _look_for_dead_ones(self) -> None:
+        """A worker that has died may have left a child that keeps its end of the pipe open."""
+        for child in self.busy.values():
+            if child.process.poll() is not None and not child.pipe.poll():
+                raise self._died(child)
 
     def _give(self, child: _Child) -> None:
         child.indices = self.chunks.take(self.loop.limit)
         if child.indices:
             self.busy[child.pipe] = child
-            self._tell(child, ("run", child.indices.start, child.indices.stop))
+            self._tell(child, "run", child.indices.start, child.indices.stop)
 
-    def _tell(self, child: _Child, message: tuple[Any, ...]) -> None:
+    def _tell(
+        self, child: _Child, kind: str, *plain: Any, blobs: list[bytes] | None = None
+    ) -> None:
         try:
-            child.tell(message)
+            child.channel.send(kind, *plain, blobs=blobs or [])
         except OSError:
             raise self._died(child) from None
 
     def _hear(self, child: _Child) -> None:
         try:
-            kind, *parts = pickle.loads(child.pipe.recv_bytes())
+            message = child.channel.receive()
         except (EOFError, OSError):
             raise self._died(child) from None
-        if kind == "log":
-            logging.getLogger(parts[0].name).handle(parts[0])
-        elif kind == "tick":
-            child.fraction = parts[0]
-        else:
+        if message.kind == "log":
+            record = logging.makeLogRecord(pickle.loads(message.blobs[0]))
+            logging.getLogger(record.name).handle(record)
+        elif message.kind == "warning":
+            text, category = pickle.loads(message.blobs[0])
+            file, line = message.plain
+            warnings.warn_explicit(text, category, file, line, registry=_warned)
+        elif message.kind == "tick":
+            (child.fraction,) = message.plain
+        elif self._done(child, message):
             del self.busy[child.pipe]
-            self._done(child, *parts)
             self._give(child)
 
-    def _done(self, child: _Child, values: list[Any], failure: tuple[Any, ...] | None) -> None:
+    def _done(self, child: _Child, message: Message) -> bool:
+        """Take the results of a chunk; false if they have to be sent once more, one by one."""
+        together, failure = message.plain
+        *blobs, last = message.blobs if failure else [*message.blobs, b""]
+        values: list[Any] = []
+        unread: Exception | None = None
+        try:
+            if together:
+                values = pickle.loads(blobs[0])
+            else:
+                for blob in blobs:
+                    values.append(pickle.loads(blob))
+        except Exception as cause:  # code of the user's
+            if together:
+                self._tell(child, "again")
+                return False
+            unread = cause
         first = child.indices.start
         self.loop.results[first : first + len(values)] = values
         child.done += len(values)
         child.fraction = 0.0
-        if failure is None:
-            return
-        i, error, notes, text = failure
-        error.__notes__ = []
-        for note in notes:
-            error.add_note(note)
+        if unread is not None:
+            self._failed(first + len(values), _unread(first + len(values), unread))
+        elif failure:
+            i, shown, notes, text = failure
+            error = _failure(i, shown, last)
+            error.__notes__ = []
+            for note in notes:
+                error.add_note(note)
+            self._failed(i, error)
+            if text:
+                error.add_note(f"in a worker process, most recent call last:\n{text}")
+        return True
+
+    def _failed(self, i: int, error: BaseException) -> None:
         self.loop.failed(i, error)
-        if text:
-            error.add_note(f"in a worker process, most recent call last:\n{text}")
         self._stop_later_ones()
 
     def _stop_later_ones(self) -> None:
@@ -208,7 +271,7 @@ class _ProcessLoop:
         for child in [c for c in self.busy.values() if c.indices.start > self.loop.limit]:
             del self.busy[child.pipe]
             self.team.remove(child)
-            child.kill()
+            child.end(busy=True)
 
     def _died(self, child: _Child) -> WorkerDied:
         code = child.process.wait()
@@ -221,3 +284,23 @@ class _ProcessLoop:
             fix="If memory is short, use fewer workers: `Processes(2)`.  `Serial()` runs the same"
             " iterations here, where a debugger sees them.",
         )
+
+
+def _failure(i: int, shown: str, data: bytes) -> BaseException:
+    try:
+        error: BaseException = pickle.loads(data)
+    except Exception as cause:  # code of the user's
+        error = NotPicklable(
+            f"iteration {i} raised {shown}, which cannot be read here: {told(cause)}.",
+            fix="Give the exception class a `__reduce__`, or raise another one.",
+        )
+    return error
+
+
+def _unread(i: int, cause: Exception) -> NotPicklable:
+    error = NotPicklable(
+        f"the result of iteration {i} cannot be read here: {told(cause)}.",
+        fix="Give what does not unpickle a `__reduce__`, or return something else.",
+    )
+    error.__cause__ = cause
+    return error

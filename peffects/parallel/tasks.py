@@ -83,7 +83,7 @@ class AsyncMachine(Machine):
 
     async def _run_tasks(self, node: ParFor) -> None:
         on_tick = node.on_tick or self.on_tick
-        place = node.place or self._here()
+        place = self._line_of(node)
         loop = RunningLoop(len(node.n), node.body, lambda: place, on_tick, ticks_inline=True)
         indices = iter(range(loop.size))
         try:
