@@ -57,6 +57,7 @@ from peffects.codegen.lower_values import Scope, Target, Value
 from peffects.codegen.strip import strip_mine
 from peffects.ir.evaluate import identity_of
 from peffects.ir.products import MatrixProduct, matrix_product
+from peffects.ir.running import widen
 from peffects.ir.syntax import (
     F64,
     I64,
@@ -94,6 +95,7 @@ class Lowered:
 
 def lower(program: Program) -> Lowered:
     """Lower a checked program.  The inputs are its parameters, then its sizes."""
+    program = widen(program)
     frame = Frame()
     scope = Scope(Facts.of(program))
     inputs = _bind_inputs(program, scope, frame)

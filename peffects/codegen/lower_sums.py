@@ -11,7 +11,7 @@ The part of block lowering that knows accumulators.  Next: `lower_block.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from peffects.codegen.loop_ir import (
     SUM_BLOCK,
@@ -32,20 +32,17 @@ from peffects.codegen.loop_ir import (
     plus,
     type_of,
 )
-from peffects.codegen.loops import SizeExpr
 from peffects.codegen.lower_accumulate import piles_up
 from peffects.codegen.lower_kernel import KernelBuilder, Place
-from peffects.codegen.lower_values import Scope, Target, ValueLowering
+from peffects.codegen.lower_values import Target, ValueLowering
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
-from peffects.ir.running import running_sums
 from peffects.ir.syntax import (
     BOOL,
     F32,
     F64,
     I64,
     Accumulate,
-    Atom,
     Block,
     Bounds,
     Fold,
@@ -128,12 +125,6 @@ def _sub(left: Expr, right: Expr) -> Expr:
 class SumLowering(ValueLowering):
     """Lowers accumulations into the kernel `k`."""
 
-    def __init__(
-        self, scope: Scope, k: KernelBuilder, leaf: Callable[[Atom], SizeExpr | None]
-    ) -> None:
-        super().__init__(scope, k, leaf)
-        self._running: dict[Var, tuple[Local, Local | None, Atom]] = {}
-
     # --- accumulators -------------------------------------------------------------------------
 
     def new_target(self, ref: Var, body: Block, place: Place | None) -> Target:
@@ -212,26 +203,6 @@ class SumLowering(ValueLowering):
         assert not isinstance(target.low, Memory)
         add_wide(self.k, target.at, target.low, target.part)
         self.k.emit(Assign(target.part, Lit(0.0, target.part.type)))
-
-    # --- running sums -------------------------------------------------------------------------
-
-    def start_running(self, fold: Fold) -> None:
-        """Give wide totals to the running sums among what `fold` carries."""
-        totals: dict[Var, tuple[Local, Local | None]] = {}
-        for result, step in running_sums(fold).items():
-            if step.carry not in totals:
-                start = self.scalar(fold.inits[fold.carries.index(step.carry)])
-                total = self.k.assign(f"{step.carry.name}_total", _wide(start))
-                low = type_of(start) == F64 and self.k.assign(f"{step.carry.name}_low", _ZERO)
-                totals[step.carry] = (total, low or None)
-            self._running[result] = (*totals[step.carry], step.value)
-
-    def add_running(self, result: Var) -> None:
-        """One addition to a running sum; `result` is what it is now."""
-        total, low, value = self._running[result]
-        assert isinstance(result.type, Scalar)
-        add_wide(self.k, total, low, self.scalar(value))
-        self.scope.values[result] = self.k.assign(result.name, rounded(total, low, result.type))
 
     # --- loops that add -----------------------------------------------------------------------
 
