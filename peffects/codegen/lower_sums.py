@@ -293,9 +293,10 @@ class SumLowering(ValueLowering):
         target = self.scope.values[expr.ref]
         assert isinstance(target, Target), "references are bound to targets"
         if isinstance(target.at, Local):
-            at = target.part or target.at
-            total = Combine(target.monoid, at, self.scalar(expr.value), at.type, self._ordered)
-            self.k.emit(Assign(at, total))
+            local = target.part or target.at
+            value = self.scalar(expr.value)
+            total = Combine(target.monoid, local, value, local.type, self._ordered)
+            self.k.emit(Assign(local, total))
             return
         place = Place(target.at.memory, self.k.use(target.at.offset), target.at.dims)
         at = self.k.operand("at", self.offset(place, expr.ref, expr.indices, expr.bounds, src))

@@ -257,7 +257,7 @@ class _Evaluator:
         array = self.env[ref]
         place = self.place(ref, array, indices, bounds, src)
         with np.errstate(all="ignore"):
-            before, more = array[place], self.atom(value)
+            before, more = array[place].copy(), self.atom(value)
             array[place] = COMBINE[ref.type.monoid](before, more)
             if ref in self.lows:
                 self.lows[ref][place] += lost(before, more, array[place])

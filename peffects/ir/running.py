@@ -197,7 +197,7 @@ def _elem(carry: Var) -> Scalar | None:
     return carry.type if isinstance(carry.type, Scalar) else None
 
 
-# --- wide sums --------------------------------------------------------------------------------------
+# --- wide sums ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
