@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, zeros
+from peffects.ir.builder import Builder, int_lit, zeros
 from peffects.ir.syntax import (
     F32,
     F64,
@@ -42,7 +42,7 @@ from peffects.ir.typing import set_of
 __all__ = ["SHORT", "widen"]
 
 SHORT = 16
-"""Loops that are known to have at most so many rounds add plainly."""
+"""So many numbers are added plainly: the bound of 4 eps log2(n) is that of any sum of 16."""
 
 
 def widen(program: Program) -> Program:
@@ -202,15 +202,20 @@ def _elem(carry: Var) -> Scalar | None:
 
 @dataclass(frozen=True, slots=True)
 class _Wide:
-    """A running sum, or a table of them: `total`, an f64, and of f64 sums what it has lost."""
+    """A running sum, or a table of them: `total`, an f64, and of f64 sums what it has lost.
+
+    `part`, of numbers that are f64, is what was added since the last SHORT ones: one addition each,
+    which is as quick as the plain sum.
+    """
 
     total: Atom
     low: Atom | None = None
+    part: Atom | None = None
 
     @property
     def parts(self) -> tuple[Atom, ...]:
         """What is carried."""
-        return (self.total,) if self.low is None else (self.total, self.low)
+        return tuple(x for x in (self.total, self.low, self.part) if x is not None)
 
     @property
     def tables(self) -> tuple[Var, ...]:
@@ -229,6 +234,7 @@ class _Widening:
         self.before: dict[Var, Atom] = {}
         self.needed: set[Atom] = set()
         self.wide: dict[Var, _Wide] = {}
+        self.loops: set[Var] = set()  # what loops on the way of a sum make of it
 
     def block(self, block: Block) -> Block:
         """A block that adds to no sum from outside of it."""
@@ -299,14 +305,14 @@ class _Widening:
         inner, inits, held = b.nested(), list[Atom](), list[Var]()
         for k in sums:
             start = self.start(b, fold.inits[k])
-            names = (f"{fold.carries[k].name}_{part}" for part in ("total", "low"))
+            names = (f"{fold.carries[k].name}_{part}" for part in ("total", "low", "part"))
             parts = [Var(name, x.type) for name, x in zip(names, start.parts, strict=False)]
             inits += start.parts
             held += parts
             self.bound(inner, fold.carries[k], _Wide(*parts))
         self.bindings(inner, fold.body)
         results = fold.body.results
-        ends = [part for k in sums for part in self.wide_of(results[k]).parts]
+        ends = [part for k in sums for part in self.end(inner, fold, k).parts]
         body = inner.block(*(results[k] for k in kept), *ends, *results[count:])
         carries = (*(fold.carries[k] for k in kept), *held)
         starts = (*(fold.inits[k] for k in kept), *inits)
@@ -318,8 +324,28 @@ class _Widening:
         for k in sums:
             wide = _Wide(*(next(found) for _ in self.wide_of(results[k]).parts))
             self.wide[binding.vars[k]] = wide
+            self.loops.add(binding.vars[k])
             if not inside or binding.vars[k] in self.needed:
                 _bind_rounded(b, binding.vars[k], wide)
+
+    def end(self, b: Builder, fold: Fold, k: int) -> _Wide:
+        """What a round leaves of a sum: a part that is full goes to the total."""
+        carry, value = fold.carries[k], fold.body.results[k]
+        wide, adds, way = self.wide_of(value), 0, value
+        if wide.part is None:
+            return wide
+        while way is not carry:
+            assert isinstance(way, Var), "a sum starts from a carry"
+            adds += SHORT if way in self.loops else 1
+            way = self.before[way]
+        if adds >= SHORT:
+            return _flushed(b, wide)
+        rounds = 1 << ((SHORT // adds).bit_length() - 1)
+        place = b.prim(p.BIT_AND, b.ordinal(fold.binder), int_lit(rounds - 1))
+        is_full = b.prim(p.EQ, place, int_lit(rounds - 1))
+        then = b.nested()
+        sides = then.block(*_flushed(then, wide).parts), Block((), wide.parts)
+        return _Wide(*b.emit(Cond(is_full, *sides), ("total", "low", "part")))
 
     def start(self, b: Builder, init: Atom) -> _Wide:
         """The sum that a loop starts from: a wide one on the way of another, else a value."""
@@ -367,15 +393,32 @@ def _collect_needed(block: Block, before: Mapping[Var, Atom], found: set[Atom]) 
 
 
 def _sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
-    """`wide + value`; what rounding took is exact, whichever is larger (Knuth's two-sum)."""
-    value = _in_f64(b, value)
+    """`wide + value`."""
+    if wide.part is not None:
+        return replace(wide, part=b.prim(p.ADD, wide.part, value, name="part"))
+    return _exact_sum(b, wide, _in_f64(b, value))
+
+
+def _flushed(b: Builder, wide: _Wide) -> _Wide:
+    """`wide` with its part added to its total."""
+    assert wide.part is not None
+    return replace(_exact_sum(b, wide, wide.part), part=Lit(0.0, F64))
+
+
+def _exact_sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
+    """`total + value`; what rounding took is exact, whichever is larger (Knuth's two-sum).
+
+    A total that overflowed, or is not a number, has lost nothing.
+    """
     total = b.prim(p.ADD, wide.total, value, name="total")
     if wide.low is None:
         return _Wide(total)
     more = b.prim(p.SUB, total, wide.total)
     first = b.prim(p.SUB, wide.total, b.prim(p.SUB, total, more))
     lost = b.prim(p.ADD, first, b.prim(p.SUB, value, more))
-    return _Wide(total, b.prim(p.ADD, wide.low, lost, name="low"))
+    low = b.prim(p.ADD, wide.low, lost)
+    is_number = b.prim(p.EQ, low, low)
+    return _Wide(total, b.prim(p.SELECT, is_number, low, Lit(0.0, F64), name="low"))
 
 
 def _bind_rounded(b: Builder, var: Var, wide: _Wide) -> None:
@@ -394,15 +437,16 @@ def _bind_rounded(b: Builder, var: Var, wide: _Wide) -> None:
 def _rounded(b: Builder, wide: _Wide) -> Expr:
     if wide.low is None:
         return Prim(p.CAST[F32], (wide.total,))
-    is_number = b.prim(p.EQ, wide.low, wide.low)  # it is not where the total overflowed
-    return Prim(p.SELECT, (is_number, b.prim(p.ADD, wide.total, wide.low), wide.total))
+    low = wide.low if wide.part is None else b.prim(p.ADD, wide.low, wide.part)
+    return Prim(p.ADD, (wide.total, low))
 
 
 def _wide(b: Builder, value: Atom) -> _Wide:
     """A number, or a table, as sums that nothing was added to."""
     t = value.type
     if not isinstance(t, Table):
-        return _Wide(_in_f64(b, value), None if t == F32 else Lit(0.0, F64))
+        zero = Lit(0.0, F64)
+        return _Wide(_in_f64(b, value)) if t == F32 else _Wide(value, zero, zero)
     if t.elem == F64:
         return _Wide(value, zeros(b, t))
     assert isinstance(value, Var), "there are no literal tables"
