@@ -7,7 +7,8 @@ CODE := peffects tests examples benchmarks
 # A process for each core; the tests of a file stay together, since they share what they compile.
 WORKERS := --numprocesses auto --dist loadfile
 
-.PHONY: help demo test test-pythons check format lint types imports coverage fuzz bench clean
+.PHONY: help demo test test-pythons check format lint types imports coverage fuzz bench
+.PHONY: accuracy clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -50,6 +51,9 @@ fuzz: $(VENV)/.installed-test  ## random programs on all ways, until MINUTES are
 bench: $(VENV)/.installed  ## benchmarks/bench_*.py, a table of ratios
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 	    $$(test -x .venv-peers/bin/python && echo .venv-peers || echo $(VENV))/bin/python benchmarks/run.py
+
+accuracy: $(VENV)/.installed-test  ## how far sums are off, of up to 10^8 terms (LONGEST=1e8; 16 GB)
+	LONGEST=$(or $(LONGEST),1e8) $(BIN)/python -m pytest -q tests/codegen/test_sums.py -k length
 
 clean:  ## everything that make made
 	rm -rf $(VENV) .venv-peers build dist *.egg-info .coverage .coverage.* out
