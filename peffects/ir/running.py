@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, int_lit, zeros
+from peffects.ir.builder import Builder, int_lit, lit_like, zeros
 from peffects.ir.syntax import (
     F32,
     F64,
@@ -23,7 +23,6 @@ from peffects.ir.syntax import (
     Binding,
     Block,
     Cond,
-    Expr,
     Fold,
     For,
     Idx,
@@ -204,18 +203,31 @@ def _elem(carry: Var) -> Scalar | None:
 class _Wide:
     """A running sum, or a table of them: `total`, an f64, and of f64 sums what it has lost.
 
-    `part`, of numbers that are f64, is what was added since the last SHORT ones: one addition each,
-    which is as quick as the plain sum.
+    Of numbers, `part` is what was added since the last SHORT ones, and `base` is the sum of then,
+    rounded.  So a round costs two additions, and the next one waits for one, as in a plain sum.
     """
 
     total: Atom
     low: Atom | None = None
+    base: Atom | None = None
     part: Atom | None = None
+
+    @property
+    def named(self) -> list[tuple[str, Atom]]:
+        """What is carried, with the names of the fields."""
+        every = zip(self.__match_args__, (self.total, self.low, self.base, self.part), strict=True)
+        return [(name, x) for name, x in every if x is not None]
 
     @property
     def parts(self) -> tuple[Atom, ...]:
         """What is carried."""
-        return tuple(x for x in (self.total, self.low, self.part) if x is not None)
+        return tuple(x for _, x in self.named)
+
+    def of(self, parts: Iterable[Atom]) -> _Wide:
+        """A sum of the same kind that has these parts."""
+        found = iter(parts)
+        every = (self.total, self.low, self.base, self.part)
+        return _Wide(*(None if x is None else next(found) for x in every))  # type: ignore[arg-type]
 
     @property
     def tables(self) -> tuple[Var, ...]:
@@ -251,7 +263,7 @@ class _Widening:
         match binding.expr:
             case Index(table, indices) if binding.vars[0] in self.before:
                 parts = [b.index(part, *indices) for part in self.wide[table].tables]
-                self.bound(b, binding.vars[0], _Wide(*parts))
+                self.bound(b, binding.vars[0], self.wide[table].of(parts))
             case Prim(op, (left, right)) if binding.vars[0] in self.before:
                 before = self.before[binding.vars[0]]
                 assert isinstance(before, Var), "a sum starts from a carry"
@@ -285,7 +297,7 @@ class _Widening:
         self.rename(b, made, [var for var, _ in kept])
         parts = iter(made[len(kept) :])
         for var, result in sums:
-            self.bound(b, var, _Wide(*(next(parts) for _ in self.wide_of(result).parts)))
+            self.bound(b, var, self.wide_of(result).of(parts))
 
     def rename(self, b: Builder, made: Sequence[Var], variables: Sequence[Var]) -> None:
         """Let the last binding bind `variables` in place of the first it has made."""
@@ -305,11 +317,11 @@ class _Widening:
         inner, inits, held = b.nested(), list[Atom](), list[Var]()
         for k in sums:
             start = self.start(b, fold.inits[k])
-            names = (f"{fold.carries[k].name}_{part}" for part in ("total", "low", "part"))
-            parts = [Var(name, x.type) for name, x in zip(names, start.parts, strict=False)]
+            name = fold.carries[k].name
+            parts = [Var(f"{name}_{part}", x.type) for part, x in start.named]
             inits += start.parts
             held += parts
-            self.bound(inner, fold.carries[k], _Wide(*parts))
+            self.bound(inner, fold.carries[k], start.of(parts))
         self.bindings(inner, fold.body)
         results = fold.body.results
         ends = [part for k in sums for part in self.end(inner, fold, k).parts]
@@ -322,7 +334,7 @@ class _Widening:
         b.bindings.append(Binding(variables, made, binding.src))
         found = iter(last)
         for k in sums:
-            wide = _Wide(*(next(found) for _ in self.wide_of(results[k]).parts))
+            wide = self.wide_of(results[k]).of(found)
             self.wide[binding.vars[k]] = wide
             self.loops.add(binding.vars[k])
             if not inside or binding.vars[k] in self.needed:
@@ -345,7 +357,7 @@ class _Widening:
         is_full = b.prim(p.EQ, place, int_lit(rounds - 1))
         then = b.nested()
         sides = then.block(*_flushed(then, wide).parts), Block((), wide.parts)
-        return _Wide(*b.emit(Cond(is_full, *sides), ("total", "low", "part")))
+        return wide.of(b.emit(Cond(is_full, *sides), [name for name, _ in wide.named]))
 
     def start(self, b: Builder, init: Atom) -> _Wide:
         """The sum that a loop starts from: a wide one on the way of another, else a value."""
@@ -402,7 +414,10 @@ def _sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
 def _flushed(b: Builder, wide: _Wide) -> _Wide:
     """`wide` with its part added to its total."""
     assert wide.part is not None
-    return replace(_exact_sum(b, wide, wide.part), part=Lit(0.0, F64))
+    total = _exact_sum(b, wide, _in_f64(b, wide.part))
+    (base,) = b.emit(_rounded_total(total), ("base",))
+    assert isinstance(wide.part.type, Scalar)
+    return replace(total, base=base, part=lit_like(0.0, wide.part.type))
 
 
 def _exact_sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
@@ -412,41 +427,48 @@ def _exact_sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
     """
     total = b.prim(p.ADD, wide.total, value, name="total")
     if wide.low is None:
-        return _Wide(total)
+        return replace(wide, total=total)
     more = b.prim(p.SUB, total, wide.total)
     first = b.prim(p.SUB, wide.total, b.prim(p.SUB, total, more))
     lost = b.prim(p.ADD, first, b.prim(p.SUB, value, more))
     low = b.prim(p.ADD, wide.low, lost)
     is_number = b.prim(p.EQ, low, low)
-    return _Wide(total, b.prim(p.SELECT, is_number, low, Lit(0.0, F64), name="low"))
+    low = b.prim(p.SELECT, is_number, low, Lit(0.0, F64), name="low")
+    return replace(wide, total=total, low=low)
 
 
 def _bind_rounded(b: Builder, var: Var, wide: _Wide) -> None:
     """Bind `var` to a sum, or to a table of sums, as numbers of their type."""
     if not isinstance(var.type, Table):
-        b.bindings.append(Binding((var,), _rounded(b, wide), b.at))
+        b.bindings.append(Binding((var,), _rounded(wide), b.at))
         return
     binders = tuple(Var("i", Idx(dim)) for dim in var.type.dims)
     inner = b.nested()
-    element = _Wide(*(inner.index(part, *binders) for part in wide.tables))
+    element = wide.of([inner.index(part, *binders) for part in wide.tables])
     value = Var(var.name, var.type.elem)
-    inner.bindings.append(Binding((value,), _rounded(inner, element), b.at))
+    inner.bindings.append(Binding((value,), _rounded(element), b.at))
     b.bindings.append(Binding((var,), For(binders, inner.block(value)), b.at))
 
 
-def _rounded(b: Builder, wide: _Wide) -> Expr:
+def _rounded(wide: _Wide) -> Prim:
+    if wide.base is None or wide.part is None:
+        return _rounded_total(wide)
+    return Prim(p.ADD, (wide.base, wide.part))
+
+
+def _rounded_total(wide: _Wide) -> Prim:
     if wide.low is None:
         return Prim(p.CAST[F32], (wide.total,))
-    low = wide.low if wide.part is None else b.prim(p.ADD, wide.low, wide.part)
-    return Prim(p.ADD, (wide.total, low))
+    return Prim(p.ADD, (wide.total, wide.low))
 
 
 def _wide(b: Builder, value: Atom) -> _Wide:
     """A number, or a table, as sums that nothing was added to."""
     t = value.type
     if not isinstance(t, Table):
-        zero = Lit(0.0, F64)
-        return _Wide(_in_f64(b, value)) if t == F32 else _Wide(value, zero, zero)
+        assert isinstance(t, Scalar)
+        low = None if t == F32 else Lit(0.0, F64)
+        return _Wide(_in_f64(b, value), low, value, lit_like(0.0, t))
     if t.elem == F64:
         return _Wide(value, zeros(b, t))
     assert isinstance(value, Var), "there are no literal tables"
