@@ -15,6 +15,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 
 from peffects.codegen.loop_ir import (
     SUM_BLOCK,
+    AddTo,
     Apply,
     Assign,
     Blocks,
@@ -35,6 +36,7 @@ from peffects.codegen.loop_ir import (
 from peffects.codegen.lower_accumulate import piles_up
 from peffects.codegen.lower_kernel import KernelBuilder, Place
 from peffects.codegen.lower_values import Target, ValueLowering
+from peffects.codegen.sum_blocks import as_f64, lost
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
 from peffects.ir.syntax import (
@@ -81,11 +83,12 @@ def rounded(total: Expr, low: Expr | None, elem: Scalar) -> Expr:
 def add_wide(k: KernelBuilder, total: Local, low: Local | None, value: Expr) -> None:
     """Add `value` to a total in locals."""
     if low is None:
-        k.emit(Assign(total, _add(total, _wide(value))))
+        k.emit(Assign(total, _add(total, as_f64(value))))
         return
     value = k.operand("v", value)
     new = k.assign("t", _add(total, value))
-    k.emit(Assign(low, _add(low, _lost(k, total, value, new))))
+    more = k.assign("z", Apply(p.SUB, (new, total), F64))
+    k.emit(Assign(low, _add(low, lost(total, value, new, more))))
     k.emit(Assign(total, new))
 
 
@@ -93,33 +96,15 @@ def add_to_memory(
     k: KernelBuilder, memory: Memory, low: Memory | None, at: Operand, value: Expr
 ) -> None:
     """Add `value` to an element of a table of totals."""
-    before = Read(memory, at)
-    if low is None:
-        value = value if memory.elem == type_of(value) else _wide(value)
-        k.emit(Store(memory, at, Apply(p.ADD, (before, value), memory.elem)))
+    if low is None and memory.elem == type_of(value):
+        k.emit(Store(memory, at, Apply(p.ADD, (Read(memory, at), value), memory.elem)))
         return
-    value, old = k.operand("v", _wide(value)), k.assign("old", before)
-    new = k.assign("t", _add(old, value))
-    k.emit(Store(low, at, _add(Read(low, at), _lost(k, old, value, new))))
-    k.emit(Store(memory, at, new))
-
-
-def _lost(k: KernelBuilder, total: Expr, value: Expr, new: Expr) -> Expr:
-    """What rounding took from `new = total + value`: exact, whichever is larger."""
-    more = k.assign("z", _sub(new, total))
-    return _add(_sub(total, _sub(new, more)), _sub(value, more))
-
-
-def _wide(value: Expr) -> Expr:
-    return value if type_of(value) == F64 else Apply(p.CAST[F64], (value,), F64)
+    names = tuple(k.local(name, F64) for name in ("v", "old", "t", "z"))
+    k.emit(AddTo(memory, low, at, value, names))
 
 
 def _add(left: Expr, right: Expr) -> Expr:
     return Apply(p.ADD, (left, right), F64)
-
-
-def _sub(left: Expr, right: Expr) -> Expr:
-    return Apply(p.SUB, (left, right), F64)
 
 
 class SumLowering(ValueLowering):
@@ -162,7 +147,7 @@ class SumLowering(ValueLowering):
                 return target.at
             low = target.low
             assert not isinstance(low, Memory)
-            total = self.k.assign("total", _add(target.at, _wide(target.part)))
+            total = self.k.assign("total", _add(target.at, as_f64(target.part)))
             return self.k.assign("total", rounded(total, low, elem))
         place, low = target.at, target.low
         assert not isinstance(low, Local)
