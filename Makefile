@@ -10,7 +10,8 @@ WORKERS := --numprocesses auto --dist loadfile
 # Some machines name a BLAS kernel in these two variables; numpy then is slower than it could be.
 FAIR := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE
 
-.PHONY: help demo test test-pythons check format lint types imports coverage fuzz mutations bench clean
+.PHONY: help demo test test-pythons check format lint types imports coverage fuzz mutations bench
+.PHONY: accuracy clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -54,6 +55,9 @@ mutations: $(VENV)/.installed-test  ## changes of single lines, each of which a 
 # With the peers of benchmarks/setup_peers.sh where somebody has made that environment.
 bench: $(VENV)/.installed  ## benchmarks/bench_*.py, a table of ratios
 	$(FAIR) $$(test -x .venv-peers/bin/python && echo .venv-peers || echo $(VENV))/bin/python benchmarks/run.py
+
+accuracy: $(VENV)/.installed-test  ## how far sums are off, of up to 10^8 terms (LONGEST=1e8; 16 GB)
+	LONGEST=$(or $(LONGEST),1e8) $(BIN)/python -m pytest -q tests/codegen/test_sums.py -k length
 
 clean:  ## everything that make made
 	rm -rf $(VENV) .venv-peers build dist *.egg-info .coverage .coverage.* out

@@ -2,8 +2,8 @@
 
 `with debug_checks():` or the environment variable `PEFFECTS_DEBUG=1` make the machine remember what
 each logged answer looked like, so that one which was changed since is an error instead of a world
-that sees the change of another; warn when a clause forgets a `k` whose frames have a `finally` to run;
-and raise where a computation was thrown away without having been performed, which is a warning
+that sees the change of another; warn when a clause forgets a `k` whose frames have a `finally` to
+run; and raise where a computation was thrown away without having been performed, which is a warning
 otherwise.  Layer 1.
 """
 

@@ -138,7 +138,7 @@ def _unless_nothing(builder: _Builder, value: ir.Value, nothing: Callable[[], An
 
 
 def _scaled(builder: _Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """X * y, where 0 times anything is 0."""
+    """The product, where 0 times anything is 0."""
 
     def nothing() -> Any:
         return [*_is_any(builder, x, 0.0), *_is_any(builder, y, 0.0)]
@@ -161,7 +161,7 @@ def _by_constant(
     general: Callable[[_Builder, ir.Value, ir.Value], ir.Value],
     flags: tuple[str, ...] = (),
 ) -> ir.Value:
-    """`general`, but plain products where y, which a loop does not change, is neither 0 nor infinite.
+    """`general`; plain products where y, which a loop does not change, is neither 0 nor infinite.
 
     The condition does not change in the loop, so LLVM makes two loops of it.
     """
@@ -189,7 +189,8 @@ def scale_by(typingctx: object, x: types.Type, y: types.Type) -> Any:
         return None
 
     def codegen(context: Any, builder: _Builder, signature: Any, args: Any) -> ir.Value:
-        return _by_constant(builder, *args, _scaled)
+        x, y = args
+        return _by_constant(builder, x, y, _scaled)
 
     return x(x, y), codegen
 

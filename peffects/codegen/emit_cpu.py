@@ -19,6 +19,7 @@ from peffects.codegen.emit_rules import emit_rules
 from peffects.codegen.loop_ir import (
     SHORT_STEPS,
     STRIP_WIDTH,
+    AddTo,
     Apply,
     Assign,
     Axis,
@@ -44,7 +45,7 @@ from peffects.codegen.loop_ir import (
     type_of,
 )
 from peffects.codegen.source_names import IMPORTS, NUMBERS
-from peffects.codegen.sum_blocks import block_width, is_innermost
+from peffects.codegen.sum_blocks import added, block_width, is_innermost
 from peffects.ir.primitives import MUL, NEG, NOT, SCALE
 from peffects.ir.syntax import BOOL, F32, F64, I64, Lit, Monoid, Scalar
 
@@ -209,6 +210,8 @@ class _KernelText:
             case Store(memory, at, value):
                 where = f"{self.address(memory)}, {self.bare(at)}"
                 self.put(f"{self.accessor('store', memory)}({where}, {self.bare(value)})")
+            case AddTo():
+                self.body(tuple(added(stmt)))
             case PutSlot(slot, value):
                 self.put(f"{self.setter(type_of(value))}(frame, {slot}, {self.bare(value)})")
             case Loop():

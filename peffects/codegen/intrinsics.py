@@ -425,7 +425,7 @@ def contract_scale_by(a: Any, b: Any) -> Any:
 
 @_combiner(_contracted_scale, _mul, _mul)
 def contract_scale(a: Any, b: Any) -> Any:
-    """`a * b`, where 0 times anything is 0, that may be fused with the `reduce_add` that takes it."""
+    """`a * b`, 0 if one is 0, that may be fused with the `reduce_add` that takes it."""
 
 
 @_combiner(_contracted, _mul, _mul)

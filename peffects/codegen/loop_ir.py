@@ -32,6 +32,7 @@ __all__ = [
     "STRIP_STOP",
     "STRIP_WIDTH",
     "SUM_BLOCK",
+    "AddTo",
     "Apply",
     "Assign",
     "Axis",
@@ -158,6 +159,20 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class AddTo:
+    """`memory[at] += value`, where the element is a total: what rounding takes goes to `low[at]`.
+
+    Without `low` the total is an f64 and the value an f32.  `names` are locals for the emitter.
+    """
+
+    memory: Memory
+    low: Memory | None
+    at: Expr
+    value: Expr
+    names: tuple[Local, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PutSlot:
     """Write a scalar to the frame."""
 
@@ -240,7 +255,7 @@ class Line:
     src: SrcInfo
 
 
-Stmt: TypeAlias = Assign | Store | PutSlot | Loop | Until | Branch | Guard | Fail | Line
+Stmt: TypeAlias = Assign | Store | AddTo | PutSlot | Loop | Until | Branch | Guard | Fail | Line
 Body: TypeAlias = tuple[Stmt, ...]
 
 

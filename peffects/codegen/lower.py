@@ -57,6 +57,7 @@ from peffects.codegen.lower_values import Scope, Target, Value
 from peffects.codegen.strip import strip_mine
 from peffects.ir.evaluate import identity_of
 from peffects.ir.products import MatrixProduct, matrix_product
+from peffects.ir.running import widen
 from peffects.ir.syntax import (
     F64,
     I64,
@@ -94,6 +95,7 @@ class Lowered:
 
 def lower(program: Program) -> Lowered:
     """Lower a checked program.  The inputs are its parameters, then its sizes."""
+    program = widen(program)
     frame = Frame()
     scope = Scope(Facts.of(program))
     inputs = _bind_inputs(program, scope, frame)
@@ -253,15 +255,15 @@ class _Spine(HostLowering):
 
     def piles_up_in_place(self, ref: Var, body: Block) -> bool:
         """Whether elements may get many values in other ways than by chunks that are combined."""
-        found = False
+        held, found = value_of(ref), False
         for binding in body.bindings:
             if ref not in accumulated_refs(Block((binding,), ())):
                 continue
             product = matrix_product(binding)
             match binding.expr:
                 case _ if product is not None:
-                    if product.row.type != F64 and value_of(ref).elem != F64:
-                        return False
+                    if isinstance(held, Table) and held.elem != F64:
+                        return False  # its kernels add to numbers of their own type
                 case For(binders, inner) as loop:
                     choice = choose(ref, loop, self.scope.facts)
                     if choice.strategy is Strategy.DIRECT:
@@ -281,9 +283,8 @@ class _Spine(HostLowering):
                 return Lit(value.value, elem)
             k = self.stages.serial().k
             assert not isinstance(low, Place)
-            total, less = k.use(value), None if low is None else k.use(low)
-            result = rounded(total, less, elem)
-            return k.operand(ref.name, result)
+            lost = None if low is None else k.use(low)
+            return k.operand(ref.name, rounded(k.use(value), lost, elem))
         if accumulator.fresh:
             accumulator.initialize(self.lowering(self.stages.serial().k))
         if low is None and value.memory.elem == elem:
@@ -291,7 +292,8 @@ class _Spine(HostLowering):
         assert isinstance(low, Place | None)
         stage = self.stages.open(self.stages.at)
         place = value if low is not None else self.stages.buffer(ref.name, elem, value.dims, stage)
-        self.lowering(stage.k).round_table(place, value, low and low.memory, elem, (START, STOP))
+        less = None if low is None else low.memory
+        self.lowering(stage.k).round_table(place, value, less, elem, (START, STOP))
         stage.trip = Product(self.stages.shape(value.dims))
         stage.work, stage.rule = (stage.trip,), FREE
         self.stages.close()

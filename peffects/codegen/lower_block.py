@@ -108,8 +108,6 @@ class BlockLowering(SumLowering):
         self.k.line(binding.src)
         variables = binding.vars
         match binding.expr:
-            case Prim() if variables[0] in self._running:
-                self.add_running(variables[0])
             case Prim(op, args):
                 self.bind(variables[0], self.prim(op, args, variables[0]))
             case Index(table, indices, bounds):
@@ -219,7 +217,6 @@ class BlockLowering(SumLowering):
         places = [self.new_place(var, wanted) for var in variables[count:]]
         size = self.scalar(set_of(fold.binder).size)
         carried = self.start(fold.carries, fold.inits, variables, wanted)
-        self.start_running(fold)
         index, body = self.k.local(fold.binder.name, I64), list[Stmt]()
         self.scope.values[fold.binder] = index
         with self.looping(True, body, (fold.binder,)):

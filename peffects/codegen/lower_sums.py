@@ -11,10 +11,11 @@ The part of block lowering that knows accumulators.  Next: `lower_block.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from peffects.codegen.loop_ir import (
     SUM_BLOCK,
+    AddTo,
     Apply,
     Assign,
     Blocks,
@@ -32,20 +33,18 @@ from peffects.codegen.loop_ir import (
     plus,
     type_of,
 )
-from peffects.codegen.loops import SizeExpr
 from peffects.codegen.lower_accumulate import piles_up
 from peffects.codegen.lower_kernel import KernelBuilder, Place
-from peffects.codegen.lower_values import Scope, Target, ValueLowering
+from peffects.codegen.lower_values import Target, ValueLowering
+from peffects.codegen.sum_blocks import as_f64, lost
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
-from peffects.ir.running import running_sums
 from peffects.ir.syntax import (
     BOOL,
     F32,
     F64,
     I64,
     Accumulate,
-    Atom,
     Block,
     Bounds,
     Fold,
@@ -84,11 +83,12 @@ def rounded(total: Expr, low: Expr | None, elem: Scalar) -> Expr:
 def add_wide(k: KernelBuilder, total: Local, low: Local | None, value: Expr) -> None:
     """Add `value` to a total in locals."""
     if low is None:
-        k.emit(Assign(total, _add(total, _wide(value))))
+        k.emit(Assign(total, _add(total, as_f64(value))))
         return
     value = k.operand("v", value)
     new = k.assign("t", _add(total, value))
-    k.emit(Assign(low, _add(low, _lost(k, total, value, new))))
+    more = k.assign("z", Apply(p.SUB, (new, total), F64))
+    k.emit(Assign(low, _add(low, lost(total, value, new, more))))
     k.emit(Assign(total, new))
 
 
@@ -96,43 +96,19 @@ def add_to_memory(
     k: KernelBuilder, memory: Memory, low: Memory | None, at: Operand, value: Expr
 ) -> None:
     """Add `value` to an element of a table of totals."""
-    before = Read(memory, at)
-    if low is None:
-        value = value if memory.elem == type_of(value) else _wide(value)
-        k.emit(Store(memory, at, Apply(p.ADD, (before, value), memory.elem)))
+    if low is None and memory.elem == type_of(value):
+        k.emit(Store(memory, at, Apply(p.ADD, (Read(memory, at), value), memory.elem)))
         return
-    value, old = k.operand("v", _wide(value)), k.assign("old", before)
-    new = k.assign("t", _add(old, value))
-    k.emit(Store(low, at, _add(Read(low, at), _lost(k, old, value, new))))
-    k.emit(Store(memory, at, new))
-
-
-def _lost(k: KernelBuilder, total: Expr, value: Expr, new: Expr) -> Expr:
-    """What rounding took from `new = total + value`: exact, whichever is larger."""
-    more = k.assign("z", _sub(new, total))
-    return _add(_sub(total, _sub(new, more)), _sub(value, more))
-
-
-def _wide(value: Expr) -> Expr:
-    return value if type_of(value) == F64 else Apply(p.CAST[F64], (value,), F64)
+    names = tuple(k.local(name, F64) for name in ("v", "old", "t", "z"))
+    k.emit(AddTo(memory, low, at, value, names))
 
 
 def _add(left: Expr, right: Expr) -> Expr:
     return Apply(p.ADD, (left, right), F64)
 
 
-def _sub(left: Expr, right: Expr) -> Expr:
-    return Apply(p.SUB, (left, right), F64)
-
-
 class SumLowering(ValueLowering):
     """Lowers accumulations into the kernel `k`."""
-
-    def __init__(
-        self, scope: Scope, k: KernelBuilder, leaf: Callable[[Atom], SizeExpr | None]
-    ) -> None:
-        super().__init__(scope, k, leaf)
-        self._running: dict[Var, tuple[Local, Local | None, Atom]] = {}
 
     # --- accumulators -------------------------------------------------------------------------
 
@@ -171,7 +147,7 @@ class SumLowering(ValueLowering):
                 return target.at
             low = target.low
             assert not isinstance(low, Memory)
-            total = self.k.assign("total", _add(target.at, _wide(target.part)))
+            total = self.k.assign("total", _add(target.at, as_f64(target.part)))
             return self.k.assign("total", rounded(total, low, elem))
         place, low = target.at, target.low
         assert not isinstance(low, Local)
@@ -212,26 +188,6 @@ class SumLowering(ValueLowering):
         assert not isinstance(target.low, Memory)
         add_wide(self.k, target.at, target.low, target.part)
         self.k.emit(Assign(target.part, Lit(0.0, target.part.type)))
-
-    # --- running sums -------------------------------------------------------------------------
-
-    def start_running(self, fold: Fold) -> None:
-        """Give wide totals to the running sums among what `fold` carries."""
-        totals: dict[Var, tuple[Local, Local | None]] = {}
-        for result, step in running_sums(fold).items():
-            if step.carry not in totals:
-                start = self.scalar(fold.inits[fold.carries.index(step.carry)])
-                total = self.k.assign(f"{step.carry.name}_total", _wide(start))
-                low = type_of(start) == F64 and self.k.assign(f"{step.carry.name}_low", _ZERO)
-                totals[step.carry] = (total, low or None)
-            self._running[result] = (*totals[step.carry], step.value)
-
-    def add_running(self, result: Var) -> None:
-        """One addition to a running sum; `result` is what it is now."""
-        total, low, value = self._running[result]
-        assert isinstance(result.type, Scalar)
-        add_wide(self.k, total, low, self.scalar(value))
-        self.scope.values[result] = self.k.assign(result.name, rounded(total, low, result.type))
 
     # --- loops that add -----------------------------------------------------------------------
 
@@ -322,9 +278,10 @@ class SumLowering(ValueLowering):
         target = self.scope.values[expr.ref]
         assert isinstance(target, Target), "references are bound to targets"
         if isinstance(target.at, Local):
-            at = target.part or target.at
-            total = Combine(target.monoid, at, self.scalar(expr.value), at.type, self._ordered)
-            self.k.emit(Assign(at, total))
+            local = target.part or target.at
+            value = self.scalar(expr.value)
+            total = Combine(target.monoid, local, value, local.type, self._ordered)
+            self.k.emit(Assign(local, total))
             return
         place = Place(target.at.memory, self.k.use(target.at.offset), target.at.dims)
         at = self.k.operand("at", self.offset(place, expr.ref, expr.indices, expr.bounds, src))

@@ -11,8 +11,8 @@ The order in which the products of an element are added depends on k alone, and 
 the result: not on the number of threads, nor on which block an element is in.  Why no library of
 linear algebra is called, `docs/decisions/008-own-matrix-product.md` tells.
 
-In derivatives 0 times infinity or nan is 0.  That costs nothing where it does not occur: a tile that
-has a nan is put aside, and what is nan in it is added up again, product by product.
+In derivatives 0 times infinity or nan is 0.  That costs nothing where it does not occur: a tile
+that has a nan is put aside, and what is nan in it is added up again, product by product.
 
 Kernels are `void(chunk, frame)`, in a frame of their own, whose slots `product_frame.py` names.
 Imports numba: only `loader.py` has it imported.
@@ -227,7 +227,7 @@ def _multiply(dtype: str) -> _Kernel:
 
 
 def _scaled_sum(dtype: str) -> Callable[..., Any]:
-    """What gives an element of a tile: `value`, or, if that is nan, its sum without zeros' products."""
+    """What gives an element of a tile: `value`, or where that is nan, the sum with 0 nan = 0."""
     (rows, columns), read, zero = _tile_shape(dtype), load(dtype), np.dtype(dtype).type(0)
 
     @register_jitable

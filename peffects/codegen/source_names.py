@@ -10,8 +10,8 @@ __all__ = ["IMPORTS", "NUMBERS"]
 IMPORTS: dict[str, tuple[str, ...]] = {
     "peffects.codegen.arithmetic": (
         "ceil", "convert", "floor", "floordiv", "greater", "lesser", "lgamma", "maximum",
-        "minimum", "mod", "scale", "scale_by", "select", "shift_left", "shift_right", "signed_power", "trunc",
-        "unscale", "unsigned_power",
+        "minimum", "mod", "scale", "scale_by", "select", "shift_left", "shift_right",
+        "signed_power", "trunc", "unscale", "unsigned_power",
     ),
     "peffects.codegen.functions": (
         "bit_count", "digamma", "expit", "float_of", "fmod", "gcd", "logaddexp",

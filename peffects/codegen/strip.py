@@ -12,7 +12,7 @@ see that: iterations are independent, and none of them can fail.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -20,6 +20,7 @@ from peffects.codegen.loop_ir import (
     STRIP,
     STRIP_STOP,
     STRIP_WIDTH,
+    AddTo,
     Apply,
     Assign,
     Axis,
@@ -43,13 +44,14 @@ from peffects.codegen.loop_ir import (
     parts_of,
     plus,
     times,
+    type_of,
 )
 from peffects.codegen.loops import Const, Role
 from peffects.codegen.lower_kernel import KernelBuilder
 from peffects.codegen.strides import segments, straight_parts, stride, values_of
 from peffects.codegen.sum_blocks import explicit_blocks
 from peffects.ir.primitives import SUB
-from peffects.ir.syntax import I64, Lit
+from peffects.ir.syntax import I64, Lit, Monoid
 
 __all__ = ["strip_mine"]
 
@@ -84,7 +86,7 @@ def _may_move(body: Sequence[Stmt]) -> bool:
                     return False
             case Until() | Guard() | Fail() | PutSlot():
                 return False
-            case Assign() | Store() | Line():
+            case Assign() | Store() | AddTo() | Line():
                 pass
             case _:
                 assert_never(stmt)
@@ -146,7 +148,7 @@ def _innermost(body: Sequence[Stmt]) -> Iterator[Loop]:
 
 def _accesses(stmt: Stmt) -> Iterator[tuple[Memory, Expr]]:
     match stmt:
-        case Store(memory, at, value):
+        case Store(memory, at, value) | AddTo(memory, _, at, value):
             yield memory, at
             yield from _reads(at)
             yield from _reads(value)
@@ -211,9 +213,41 @@ class _Stripper:
             if isinstance(part, Loop):
                 result.append(replace(part, body=tuple(self.body(part.body))))
             elif any(not isinstance(stmt, Line) for stmt in part):
-                lanes = tuple(map(self.stmt, part))
-                result.append(Loop(self.index, STRIP, STRIP_STOP, lanes))
+                result += self.straight(part)
         return result
+
+    def straight(self, part: Sequence[Stmt]) -> list[Stmt]:
+        """A loop over lanes.  What all of them add to one total, they add up before."""
+        values = {stmt.target: stmt.value for stmt in part if isinstance(stmt, Assign)}
+        before, lanes, after = list[Stmt](), list[Stmt](), list[Stmt]()
+        for stmt in part:
+            at = self.common(stmt.at, values) if isinstance(stmt, AddTo) else None
+            if not isinstance(stmt, AddTo) or at is None or stmt.memory.slot in self.private:
+                lanes.append(self.stmt(stmt))
+                continue
+            t = type_of(stmt.value)
+            total = self.k.local("part", t)
+            before.append(Assign(total, Lit(0.0, t)))
+            more = Combine(Monoid.ADD, total, self.expr(stmt.value), t, False)
+            lanes.append(Assign(total, more))
+            after.append(replace(stmt, at=at, value=total))
+        return [*before, Loop(self.index, STRIP, STRIP_STOP, tuple(lanes)), *after]
+
+    def common(self, at: Expr, values: Mapping[Local, Expr]) -> Expr | None:
+        """A place that is the same in all lanes, by what is known outside of them."""
+        match at:
+            case Lit():
+                return at
+            case Local():
+                if at in values and at not in self.rows:
+                    return self.common(values[at], values)
+                return None if at is self.index or at in self.rows else at
+            case Apply(op, args, t):
+                parts = [self.common(arg, values) for arg in args]
+                known = tuple(part for part in parts if part is not None)
+                return Apply(op, known, t) if len(known) == len(args) else None
+            case _:
+                return None
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """A statement of one lane."""
@@ -225,6 +259,12 @@ class _Stripper:
             case Store(memory, at, value):
                 place = self.read(memory, self.expr(at))
                 return Store(place.memory, place.at, self.expr(value))
+            case AddTo(memory, low, at, value):
+                at, less = self.expr(at), low
+                place = self.read(memory, at)
+                if low is not None:
+                    less = self.read(low, at).memory
+                return AddTo(place.memory, less, place.at, self.expr(value), stmt.names)
             case Branch(condition, then, orelse):
                 sides = (tuple(map(self.stmt, side)) for side in (then, orelse))
                 return Branch(self.expr(condition), *sides)
@@ -270,7 +310,7 @@ def _mentioned(body: Sequence[Stmt]) -> dict[Local, None]:
         match stmt:
             case Assign(_, value):
                 found.update(dict.fromkeys(locals_in(value)))
-            case Store(_, at, value):
+            case Store(_, at, value) | AddTo(_, _, at, value):
                 found.update(dict.fromkeys((*locals_in(at), *locals_in(value))))
             case Branch(condition, then, orelse):
                 inner = (*locals_in(condition), *_mentioned(then), *_mentioned(orelse))

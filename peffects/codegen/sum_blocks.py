@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from peffects.codegen.loop_ir import (
     SUM_BLOCK,
+    AddTo,
     Apply,
     Assign,
     Branch,
@@ -20,16 +21,18 @@ from peffects.codegen.loop_ir import (
     Loop,
     Read,
     Stmt,
+    Store,
     literal,
     parts_of,
     plus,
     times,
+    type_of,
 )
 from peffects.codegen.strides import stride, values_of
 from peffects.ir import primitives as p
-from peffects.ir.syntax import BOOL, I64
+from peffects.ir.syntax import BOOL, F64, I64
 
-__all__ = ["block_width", "explicit_blocks", "is_innermost"]
+__all__ = ["added", "as_f64", "block_width", "explicit_blocks", "is_innermost", "lost"]
 
 _LANES = 4
 """By so much blocks are longer in vectorized loops, of 16 lanes at least."""
@@ -59,6 +62,38 @@ def _is_vectorized(body: Sequence[Stmt], index: Local) -> bool:
         isinstance(stmt, Line) or (isinstance(stmt, Assign) and is_plain(stmt.value))
         for stmt in body
     )
+
+
+def as_f64(value: Expr) -> Expr:
+    """A number as an f64."""
+    return value if type_of(value) == F64 else Apply(p.CAST[F64], (value,), F64)
+
+
+def lost(total: Expr, value: Expr, new: Expr, more: Expr) -> Expr:
+    """What rounding took from `new = total + value`, whichever is larger; `more = new - total`."""
+    first = _f64(p.SUB, total, _f64(p.SUB, new, more))
+    return _f64(p.ADD, first, _f64(p.SUB, value, more))
+
+
+def added(stmt: AddTo) -> list[Stmt]:
+    """What adding to a total does."""
+    (value, old, new, more), at = stmt.names, stmt.at
+    before = Read(stmt.memory, at)
+    if stmt.low is None:
+        return [Store(stmt.memory, at, _f64(p.ADD, before, as_f64(stmt.value)))]
+    rest = _f64(p.ADD, Read(stmt.low, at), lost(old, value, new, more))
+    return [
+        Assign(value, as_f64(stmt.value)),
+        Assign(old, before),
+        Assign(new, _f64(p.ADD, old, value)),
+        Assign(more, _f64(p.SUB, new, old)),
+        Store(stmt.low, at, rest),
+        Store(stmt.memory, at, new),
+    ]
+
+
+def _f64(op: p.Primitive, left: Expr, right: Expr) -> Expr:
+    return Apply(op, (left, right), F64)
 
 
 def is_innermost(body: Sequence[Stmt]) -> bool:

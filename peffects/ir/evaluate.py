@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.ir.messages import bounds_error, bounds_text, iteration_notes
-from peffects.ir.running import running_sums
+from peffects.ir.running import widen
 from peffects.ir.sizes import bind_sizes
 from peffects.ir.syntax import (
     Accumulate,
@@ -90,27 +90,6 @@ def lost(total: Value, value: Value, new: Value) -> Value:
     return (total - (new - more)) + (value - more)
 
 
-class WideSum:
-    """A sum that is wider than its terms: of f32 an f64, of f64 two."""
-
-    def __init__(self, start: Value) -> None:
-        self.start, self.total, self.low = start, np.asarray(start, np.float64)[()], np.float64(0)
-
-    def add(self, value: Value) -> None:
-        """Add one number."""
-        with np.errstate(all="ignore"):
-            new = self.total + value
-            if self.start.dtype == np.float64:
-                self.low += lost(self.total, value, new)
-            self.total = new
-
-    def rounded(self) -> Value:
-        """The sum as one number of its terms' type."""
-        with np.errstate(all="ignore"):
-            total = self.total if np.isnan(self.low) else self.total + self.low
-            return self.start.dtype.type(total)
-
-
 @dataclass(slots=True)
 class Work:
     """Costs of the primitives evaluated, and how many elements were read and written."""
@@ -130,7 +109,7 @@ def evaluate(
     }
     sizes = bind_sizes(program, [value.shape for value in values], scalars)
     env.update({var: np.int64(size) for var, size in sizes.items()})
-    return _Evaluator(env, order, work or Work()).block(program.body)
+    return _Evaluator(env, order, work or Work()).block(widen(program).body)
 
 
 def _argument(var: Var, arg: object) -> Value:
@@ -152,7 +131,6 @@ class _Evaluator:
         self.env, self.order, self.work = env, order, work
         self.counts: dict[Var, NDArray[np.int64]] = {}  # accumulations into what gets one each
         self.lows: dict[Var, Array] = {}  # what rounding took from sums
-        self.running: dict[Var, tuple[WideSum, Atom]] = {}
         self.around: list[Var] = []  # the indices of the loops that run, outermost first
 
     def atom(self, atom: Atom) -> Value:
@@ -175,11 +153,6 @@ class _Evaluator:
 
     def expr(self, expr: Expr, binding: Binding) -> tuple[Value, ...]:
         match expr:
-            case Prim(op, _) if binding.vars[0] in self.running:
-                self.work.operations += op.cost
-                total, value = self.running[binding.vars[0]]
-                total.add(self.atom(value))
-                return (total.rounded(),)
             case Prim(op, args):
                 self.work.operations += op.cost
                 with np.errstate(all="ignore"):
@@ -262,9 +235,6 @@ class _Evaluator:
         size = self.size(set_of(fold.binder).size)
         state, count = self.atoms(fold.inits), len(fold.carries)
         outputs = [self.empty_table((size,), atom) for atom in fold.body.results[count:]]
-        steps, starts = running_sums(fold), dict(zip(fold.carries, state, strict=True))
-        sums = {step.carry: WideSum(starts[step.carry]) for step in steps.values()}
-        self.running.update({v: (sums[step.carry], step.value) for v, step in steps.items()})
         self.around.append(fold.binder)
         for i in range(size - 1, -1, -1) if fold.reverse else range(size):
             self.env[fold.binder] = np.int64(i)

@@ -252,8 +252,8 @@ ADD = _row("add", 2, _number, np.add)
 SUB = _row("sub", 2, _number, np.subtract)
 MUL = _row("mul", 2, _number, np.multiply)
 DIV = _row("div", 2, _float, np.true_divide, DIVISION)
-# The products and quotients of derivatives, in which 0 times infinity or nan is 0: what a result does
-# not depend on, it does not depend on (docs/decisions/014-zero-cotangents.md).
+# The products and quotients of derivatives, in which 0 times infinity or nan is 0: what has no
+# influence on a result has derivative 0 (docs/decisions/014-zero-cotangents.md).
 SCALE = _row("scale", 2, _float, _scale)
 UNSCALE = _row("unscale", 2, _float, _unscale, DIVISION)
 FLOORDIV = _row("floordiv", 2, _number, np.floor_divide, DIVISION)

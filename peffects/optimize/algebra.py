@@ -134,7 +134,7 @@ def mul_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | Non
 
 @simplify_rules.register(p.SCALE)
 def scale_simplify(defs: Definitions, args: tuple[Atom, ...]) -> Atom | Prim | None:
-    """A product, if one factor is neither 0 nor infinite, or of equals;  -x c = x -c;  -x -y = x y."""
+    """-x c = x -c; -x -y = x y; a product if a factor is neither 0 nor infinite, or of equals."""
     if args[0] == args[1] or any(_is_ordinary(x) for x in args):
         return Prim(p.MUL, args)
     for x, y in (args, args[::-1]):

@@ -46,7 +46,12 @@ Function = Callable[..., object]
 
 
 class _Rounds(FoldLoop):
-    """The rounds of a fold that carries one value; `given` is what a round gives besides."""
+    """The rounds of a fold that carries one value; `given` is what a round gives besides.
+
+    The loop is ours: what only adds to the carry is held as sums are.
+    """
+
+    running = True
 
     def __init__(
         self, trace: Trace, operation: str, loop: SequentialLoop, hint: str, init: object
@@ -90,7 +95,6 @@ def _over_sets(
     init: object,
     sets: Sequence[tuple[IndexSetTracer, str]],
     reverse: bool,
-    running: bool = False,
 ) -> tuple[object, object]:
     """`step` over all indices of `sets`, the last one fastest."""
     (index_set, name), *inner = sets
@@ -104,7 +108,6 @@ def _over_sets(
         return _over_sets(operation, with_index, carry, inner, reverse)
 
     rounds = _Rounds(staging(), operation, loop, name, init)
-    rounds.running = running
     found = rounds.run(nested if inner else step)
     check_known(operation, index_set, name)
     return found
@@ -273,8 +276,7 @@ def _running(monoid: Monoid, function: object, over: object, reverse: bool) -> o
         result = unflatten(tree, [_combined(monoid, x, y) for x, y in pairs])
         return result, result
 
-    start = _start(monoid, call, sets[0][0])
-    _, tables = _over_sets(operation, step, start, sets, reverse, running=True)
+    _, tables = _over_sets(operation, step, _start(monoid, call, sets[0][0]), sets, reverse)
     return tables
 
 

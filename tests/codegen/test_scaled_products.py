@@ -1,4 +1,4 @@
-"""The products of derivatives, in which 0 times anything is 0, in each form that loops have of them."""
+"""The products of derivatives, in which 0 times anything is 0, in each form that loops have."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_updates_of_a_table_with_a_factor_that_stays() -> None:
 
 
 def matrix_product(elem: Scalar, into: bool = False) -> CompiledProgram:
-    """A b, whose elements `scale` multiplies; with `into`, added to an accumulator of two products."""
+    """A b, whose elements `scale` multiplies; `into` adds it to an accumulator of two products."""
     s = Sketch("scaled")
     a, b = s.table("a", "m", "k", elem=elem), s.table("b", "k", "n", elem=elem)
     i, j, k = (s.index(name, name) for name in "mnk")

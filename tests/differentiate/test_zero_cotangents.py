@@ -175,9 +175,9 @@ def by_matrix_product(f: Function, x: Any, keep: Any) -> Any:
 
 
 WAYS = [
-    by_where, by_numpy_where, by_expression, by_statement, by_condition, by_table, by_nansum, by_nanprod,
-    by_product, by_maximum, by_minimum, by_logsumexp, by_accumulation, by_loop, by_while, by_fold,
-    by_state, by_record, by_gather, by_matrix_product,
+    by_where, by_numpy_where, by_expression, by_statement, by_condition, by_table, by_nansum,
+    by_nanprod, by_product, by_maximum, by_minimum, by_logsumexp, by_accumulation, by_loop,
+    by_while, by_fold, by_state, by_record, by_gather, by_matrix_product,
 ]  # fmt: skip
 OUTSIDE: dict[str, Function] = {
     "itself": lambda s: s,
