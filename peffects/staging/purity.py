@@ -33,8 +33,8 @@ _CHANGE_FIX = (
 )
 _CHANGE_IN_ORDER_FIX = (
     "The body of a loop runs once, on symbols. Before the loop make a state, "
-    "`y = pe.state(np.zeros(n))`, whose elements the loop may set; or let `pe.scan` collect a value "
-    "of each iteration."
+    "`y = pe.state(np.zeros(n))`, whose elements the loop may set; or let `pe.scan` collect a "
+    "value of each iteration."
 )
 _CALL_FIX = "Call it outside the kernel; return what it needs, or pass in what it gives."
 

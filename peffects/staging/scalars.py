@@ -43,8 +43,8 @@ def _how_to_decide(at: SrcInfo) -> str:
     """What to write where Python would need a number."""
     if at.line and not linecache.getlines(at.file):
         return (
-            f"The source of {at.file} is not to be had, so its `if` and loops cannot be staged: put the "
-            "code into a file or a notebook, or write `pe.where` and tables."
+            f"The source of {at.file} is not to be had, so its `if` and loops cannot be staged: "
+            "put the code into a file or a notebook, or write `pe.where` and tables."
         )
     return (
         "In source that peffects sees, use `if`, `for ... in range`, `int(...)`; elsewhere "
