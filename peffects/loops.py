@@ -135,7 +135,7 @@ class Loop(Generic[T]):
             def under_handler(i: Any) -> Handled:
                 return Handled(handler, Body(body, i), site, False, spares, watched)
 
-            return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[return-value]
+            return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[arg-type]
         at = starts_at_call(start_at, self._handler, handler)
 
         def under_start(i: Any) -> Handled:
@@ -143,7 +143,7 @@ class Loop(Generic[T]):
             unshared = sys.getrefcount(first) <= _UNSHARED
             return Handled(first, Body(body, i), site, unshared, spares)
 
-        return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[return-value]
+        return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[arg-type]
 
 
 def starts_at_call(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import GeneratorType, TracebackType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from peffects.answers import PLAIN, Options, Raised
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, MULTI
@@ -222,7 +222,7 @@ class Machine(Stack):
                         continue
                     self.gen, self.log, self.frames = None, None, frames
                     if NEWEST.last is not None:
-                        settled(gen.gi_code)
+                        settled(cast("GeneratorType[Any, Any, Any]", gen).gi_code)
                     if frames is None and self.mark is TOP:
                         self.result = sent
                         self.done = True
@@ -435,7 +435,7 @@ class Iteration:
         except StopIteration as stop:  # it performed nothing: no machine is needed
             result = stop.value
             if NEWEST.last is not None:
-                settled(gen.gi_code)
+                settled(cast("GeneratorType[Any, Any, Any]", gen).gi_code)
         else:
             result = Machine(self.runner, self.options).run_from(gen, yielded)
         if isinstance(result, Computation):

@@ -79,15 +79,15 @@ class Resumption(Generic[V, R]):
 
     def __call__(self, value: V) -> Eff[Any, R]:
         """Resume with `value`, under a fork of the clause's handler."""
-        return made(Resume(self, value, None))  # type: ignore[return-value]
+        return made(Resume(self, value, None))  # type: ignore[arg-type]
 
     def throw(self, error: BaseException) -> Eff[Any, R]:
         """Resume by raising `error` where the operation was performed."""
-        return made(Resume(self, None, error))  # type: ignore[return-value]
+        return made(Resume(self, None, error))  # type: ignore[arg-type]
 
     def drop(self) -> Eff[Any, None]:
         """Unwind what is held now: `finally` and `with` of its frames run."""
-        return made(Drop(self))  # type: ignore[return-value]
+        return made(Drop(self))  # type: ignore[arg-type]
 
     def _take(self, user: Callable[[], SrcInfo], by: Stack) -> Segment:
         """Give the segment to resume, or say why there is none.

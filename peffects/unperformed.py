@@ -7,7 +7,7 @@ with it and is disarmed when it is performed.
 
 Code that is new is looked at closely: then each computation gets a canary at once, which knows the
 line that made it.  So do all under `debug_checks`, where what was thrown away is an error, raised
-when the same thread next makes or performs something, or its run ends.  Layer 1, below `effects.py`.
+when the same thread next makes or performs something, or its run ends.  Layer 1.
 """
 
 from __future__ import annotations
@@ -268,14 +268,14 @@ def _report(name: str, site: Site | None, exact: bool) -> None:
         _to_raise.setdefault(threading.get_ident(), []).append(error)
         return
     file = place.file or "<unknown>"
-    warnings.warn_explicit(error, None, file, place.line, registry=_told)  # type: ignore[arg-type]
+    warnings.warn_explicit(error, None, file, place.line, registry=_told)
 
 
 def _raise_found(quietly: bool = False) -> None:
     """Raise what this thread has thrown away; more than that, or quietly: it is warned about."""
     found = _to_raise.pop(threading.get_ident(), [])
     for error in found if quietly else found[1:]:
-        warnings.warn_explicit(error, None, error.at.file, error.at.line)  # type: ignore[arg-type]
+        warnings.warn_explicit(error, None, error.at.file, error.at.line)
     if found and not quietly:
         raise found[0]
 

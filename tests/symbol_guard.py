@@ -44,7 +44,8 @@ def _guarded(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args)
 
     # It stands for the method that it guards: messages look for the user's line past both.
-    method.__code__ = method.__code__.replace(co_filename=peffects.staging.__file__)
+    guarded: Any = method
+    guarded.__code__ = guarded.__code__.replace(co_filename=peffects.staging.__file__)
     method._pe_guarded = True  # type: ignore[attr-defined]
     return method
 

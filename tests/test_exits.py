@@ -300,7 +300,8 @@ def amount(program: Any) -> int:
 @example(("try", ("throw", "a", "x"), ("if", ("amb",), ("throw", "a", "y"))))
 @example(("try", ("par", [("throw", "a", "x")]), ("amb",)))
 def test_exits_in_worlds_are_those_of_python(program: Any) -> None:
-    expected, script = [], []
+    expected: list[Any] = []
+    script: list[Any] = []
     while True:
         model = Model(script)
         answer = model.attempt("b", ("attempt", "a", program))

@@ -23,6 +23,7 @@ from peffects.codegen.loop_ir import (
     STRIP,
     STRIP_STOP,
     STRIP_WIDTH,
+    AddTo,
     Apply,
     Assign,
     Branch,
@@ -129,6 +130,11 @@ class _Count:
             case Store(memory, _, value):
                 self.expr(value, times)
                 self.touch(memory, times)
+            case AddTo(memory, low, _, value, _):
+                self.expr(value, 2 * times)
+                self.touch(memory, times)
+                if low is not None:
+                    self.touch(low, times)
             case PutSlot(_, value):
                 self.expr(value, times)
             case Loop(index, start, stop, body):

@@ -73,7 +73,11 @@ class StagedFor(ParFor):
     __slots__ = ("shown",)
 
     def __init__(
-        self, n: StagedSet, body: Callable[[Any], Any], shown: bool, place: SrcInfo | None = None
+        self,
+        n: StagedSet,
+        body: Callable[[Any], Any],
+        shown: bool,
+        place: Site | SrcInfo | None = None,
     ) -> None:
         super().__init__(n, body, place)
         self.shown = shown
@@ -123,7 +127,7 @@ class StagedLoop:
         under = StagedFor(
             self._node.n, lambda i: Handled(at(i), Body(body, i), site), self._shown, self._place
         )
-        return made(under)  # type: ignore[return-value]
+        return made(under)  # type: ignore[arg-type]
 
 
 def staged_pfor(n: Any, body: Any) -> StagedFor:
