@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import assert_same
+from staged import call
 from staged import run as evaluated
 
 import peffects as pe
@@ -39,3 +40,17 @@ def refused(error: type[PeffectsError], function: Callable[..., Any], *args: Any
         pe.kernel(function)(*args)
     assert caught.value.fix
     return str(caught.value)
+
+
+def check_slope(program: Callable[[Any], Any], reference: Callable[[Any], Any], u: Any) -> None:
+    """The gradient of the sum of squares, by the evaluator, is the slope of a numpy reference."""
+
+    def squares(u: Any) -> Any:
+        return np.sum(program(u) ** 2)
+
+    gradient: Any = pe.grad(squares)
+    found = call(gradient.lower(u).callee, u)
+    direction = np.random.default_rng(1).normal(size=u.shape)
+    above, below = (np.sum(reference(u + h * direction) ** 2) for h in (1e-6, -1e-6))
+    slope = (above - below) / 2e-6
+    np.testing.assert_allclose(np.sum(found * direction), slope, rtol=1e-6, atol=1e-7)

@@ -245,9 +245,11 @@ def between() -> Any:
 def test_a_traceback_shows_the_user_s_frames_and_run_only(
     handler: type[Handler[Ask]], inside_a_loop: bool
 ) -> None:
-    program: Any = handle(handler(), between())
+    program: Any
     if inside_a_loop:
         program = pfor(Fin(1), lambda i: handle(handler(), between()))
+    else:
+        program = handle(handler(), between())
     if handler is drops:
         assert "dropped" in str(run(program))
         return
