@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import peffects.staging
+from peffects.places import is_standard_file
 
 __all__ = ["SymbolIsComparedError", "install"]
 
@@ -25,8 +26,9 @@ ASKS_FOR_THE_USER = ("peffects.staging.for_user",)
 """What gives symbols to Python's operators since the user wrote them."""
 
 GUARDED = (
-    "__bool__", "__contains__", "__eq__", "__ge__", "__gt__", "__hash__", "__index__", "__int__",
-    "__float__", "__le__", "__lt__", "__ne__",
+    "__array__", "__bool__", "__complex__", "__contains__", "__eq__", "__float__", "__format__",
+    "__ge__", "__gt__", "__hash__", "__index__", "__int__", "__iter__", "__le__", "__len__",
+    "__lt__", "__ne__", "__reversed__", "__str__",
 )  # fmt: skip
 
 
@@ -37,9 +39,11 @@ class SymbolIsComparedError(BaseException):
 def _guarded(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(self: object, *args: object) -> Any:
-        asking = sys._getframe(1)
-        module = asking.f_globals.get("__name__", "")
-        if module.partition(".")[0] == "peffects" and module not in ASKS_FOR_THE_USER:
+        asking = _asking()
+        module = asking.f_globals.get("__name__", "") if asking is not None else ""
+        if asking is not None and module.partition(".")[0] == "peffects" and (
+            module not in ASKS_FOR_THE_USER
+        ):
             _complain(asking, name, self)
         return original(self, *args)
 
@@ -47,6 +51,14 @@ def _guarded(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     method.__code__ = method.__code__.replace(co_filename=peffects.staging.__file__)
     method._pe_guarded = True  # type: ignore[attr-defined]
     return method
+
+
+def _asking() -> FrameType | None:
+    """Whose code asks: the function that called the method, past those of Python's library."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_standard_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def _complain(asking: FrameType, name: str, symbol: object) -> None:

@@ -21,11 +21,12 @@ from peffects.staging.complex_numbers import (
     phase,
     real_part,
 )
-from peffects.staging.scalars import binary, conjugate
+from peffects.staging.scalars import binary, conjugate, is_complex, lift
 
 __all__ = ["COMPLEX_CALLEES"]
 
 Function = Callable[..., object]
+_ABSENT = object()
 
 
 def _of_complex(function: Function) -> Function:
@@ -37,6 +38,14 @@ def _log(z: object, base: object = None) -> object:
     return found if base is None else binary(prims.DIV, found, maths.log(as_complex(base)))
 
 
+def _complex(real: Any = 0.0, imag: Any = _ABSENT) -> object:
+    if imag is _ABSENT:
+        return as_complex(real)
+    if not is_complex(imag):
+        lift(imag, "the imaginary part")  # None is no number here
+    return as_complex(real, imag)
+
+
 def _polar(z: Any) -> tuple[object, object]:
     return abs(z), phase(z)
 
@@ -46,7 +55,7 @@ def _rect(r: Any, phi: Any) -> object:
 
 
 COMPLEX_CALLEES: dict[object, Function] = {
-    complex: as_complex,
+    complex: _complex,
     np.complex128: functools.partial(of_type, np.float64),
     np.complex64: functools.partial(of_type, np.float32),
     cmath.exp: _of_complex(maths.exp), cmath.log: _log, cmath.sqrt: _of_complex(maths.sqrt),

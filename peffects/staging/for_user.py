@@ -7,16 +7,16 @@ says against them becomes an error with a code and the user's line.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any
 
 from peffects.errors import KernelTypeError, PeffectsError
-from peffects.places import speaks_for_users
+from peffects.places import is_pythons, speaks_for_users
 from peffects.staging.scalars import is_symbolic
-from peffects.staging.trace import current, here, is_internal
+from peffects.staging.trace import current, here
 
-__all__ = ["for_user", "has_symbols"]
+__all__ = ["for_user", "has_symbols", "remainder"]
 
 _RAISED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError)
 _DEEPEST = 3
@@ -31,7 +31,7 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         raise
     except _RAISED as error:
         given = (*args, *kwargs.values(), getattr(function, "__self__", None))
-        if current() is None or not _is_ours(error.__traceback__) or not has_symbols(given):
+        if current() is None or not is_pythons(error) or not has_symbols(given):
             raise
         raise KernelTypeError(
             f"`{_name_of(function)}` does not take values of the kernel so: {error}.",
@@ -39,6 +39,17 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             fix="Kernels compute on numbers and tables: use operators, functions of `math`, numpy "
             "and `pe`; what needs other types belongs outside the kernel.",
         ) from error
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """`left % right`, which of a text is one with values in it."""
+    if isinstance(left, str | bytes) and has_symbols((right,)):
+        raise KernelTypeError(
+            "`%` puts values of the kernel into a text, which are known only when it runs.",
+            at=here(),
+            fix="Write an f-string, which checks and `print` take: `f'{x:.3f}'`.",
+        )
+    return for_user(operator.mod, left, right)
 
 
 def has_symbols(values: Iterable[object], depth: int = 0) -> bool:
@@ -55,10 +66,3 @@ def has_symbols(values: Iterable[object], depth: int = 0) -> bool:
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _is_ours(trace: TracebackType | None) -> bool:
-    """Whether an error was raised by Python, by numpy or by us: in no function of the user's."""
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is None or is_internal(trace.tb_frame.f_code.co_filename)

@@ -14,7 +14,7 @@ import operator
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
 from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
+from peffects.places import speaks_for_users
+from peffects.source import is_internal_file
 from peffects.staging.accumulators import Reference
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
@@ -119,29 +121,19 @@ class Hooks(Writes, SpecialMethods):
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
-        try:
-            value = getattr(owner, name)
-        except AttributeError as error:
-            if current() is None or not isinstance(owner, ScalarTracer | TableTracer):
-                raise
-            kind = "number" if isinstance(owner, ScalarTracer) else "table"
-            raise KernelTypeError(
-                f"a {kind} of a kernel has no attribute `{name}`.",
-                at=here(),
-                fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
-                "and of `pe` take numbers and tables.",
-            ) from error
-        return self._attribute(owner, name, value)
+        return self._attribute(owner, name, _found_at(owner, name))
 
+    @speaks_for_users
     def _getattr(self, owner: object, name: str, *default: object) -> object:
         """`getattr(owner, name, default)`."""
         if default and not self._hasattr(owner, name):
             return default[0]
-        return self._attribute(owner, name, getattr(owner, name))
+        return self._attribute(owner, name, for_user(_found_at, owner, name))
 
+    @speaks_for_users
     def _hasattr(self, owner: object, name: str) -> bool:
         """`hasattr(owner, name)`."""
-        trace, answer = current(), hasattr(owner, name)
+        trace, answer = current(), for_user(hasattr, owner, name)
         if trace is not None and not is_symbolic(owner) and _from_outside(trace, owner):
             inputs = inputs_of(trace)
             inputs.reach(answer, inputs.path_of(owner).then(StepKind.HAS, name))
@@ -221,14 +213,17 @@ class Hooks(Writes, SpecialMethods):
         if own is not None:
             return own
         found = resolve(function)
-        return self._with_callbacks(found) if _is_of_library(function) else found
+        return found if _asks_for_itself(function, found) else self._asked(function, found)
 
-    def _with_callbacks(self, function: Function) -> Function:
-        """A function of a library, which calls what it is given as kernels call it."""
+    def _asked(self, original: Function, function: Function) -> Function:
+        """A function of Python or a library, which calls what it is given as kernels call it."""
+        calls_back = _is_of_library(original)
 
-        def call(*args: object, **kwargs: object) -> object:
-            named = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
-            return for_user(function, *self.each_of(args), **named)
+        def call(*args: Any, **kwargs: Any) -> object:
+            if calls_back:
+                args = tuple(self.each_of(args))
+                kwargs = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
+            return for_user(function, *args, **kwargs)
 
         return call
 
@@ -242,7 +237,12 @@ class Hooks(Writes, SpecialMethods):
 
     @functools.cached_property
     def _forms(self) -> dict[object, Function]:
-        return {getattr: self._getattr, hasattr: self._hasattr, vars: self._vars}
+        asked = functools.partial
+        return {
+            getattr: asked(for_user, self._getattr),
+            hasattr: asked(for_user, self._hasattr),
+            vars: self._vars,
+        }
 
     def original(self, function: Function) -> Function:
         """What is called for a builtin on values without special methods of the user's."""
@@ -397,12 +397,37 @@ class Hooks(Writes, SpecialMethods):
         return holds if symbol == "in" else self.not_(holds)
 
 
+@speaks_for_users
+def _found_at(owner: object, name: str) -> object:
+    """`owner.name`.  Raises KernelTypeError if it is a symbol without such an attribute."""
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        if current() is None or not isinstance(owner, ScalarTracer | TableTracer):
+            raise
+        kind = "number" if isinstance(owner, ScalarTracer) else "table"
+        raise KernelTypeError(
+            f"a {kind} of a kernel has no attribute `{name}`.",
+            at=here(),
+            fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
+            "and of `pe` take numbers and tables.",
+        ) from error
+
+
 def _what(value: object) -> str:
     return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
 
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, ScalarTracer) and value.type == BOOL
+
+
+def _asks_for_itself(original: Function, found: Function) -> bool:
+    """Whether a function is the user's, or one of ours: its calls go through hooks, or need none."""
+    plain = found.__func__ if isinstance(found, MethodType) else found
+    if not isinstance(plain, FunctionType) or found is not original:
+        return isinstance(plain, FunctionType) and is_rewritten(plain)
+    return is_rewritten(plain) or is_internal_file(plain.__code__.co_filename)
 
 
 def _is_of_library(function: Function) -> bool:
@@ -473,7 +498,7 @@ def _maker(kind: type) -> Function:
         return kind
 
     def make(*args: object, **kwargs: object) -> object:
-        value = kind(*args, **kwargs)
+        value = for_user(kind, *args, **kwargs)
         trace.note_made(value)
         return value
 

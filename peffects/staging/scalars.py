@@ -20,6 +20,7 @@ from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
 from peffects.parallel.packed import Packed
+from peffects.places import asked_for_user
 from peffects.source import SrcInfo
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
@@ -116,6 +117,15 @@ class Tracer:
             "Call the function for each element, `pe.table(lambda i: f(x[i]))`; join tables with "
             "`np.concatenate`, `np.stack` and their kin.",
         )
+
+    def __repr__(self) -> str:
+        if asked_for_user():
+            self._refuse("the text")
+        return self._shown()
+
+    def _shown(self) -> str:
+        """What our own messages show of it, and a debugger."""
+        return f"<{self.what()}>"
 
     def __str__(self) -> str:
         self._refuse("the text")
@@ -297,7 +307,7 @@ class ScalarTracer(Arithmetic):
         name = self.atom.name if isinstance(self.atom, Var) else ""
         return f"the value `{name}`" if name and name != "t" else "a value"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<symbol {self.atom!r}: {self.type}>"
 
     def __getitem__(self, key: object) -> NoReturn:

@@ -16,7 +16,7 @@ from typing import Any
 
 from peffects.errors import KernelTypeError
 from peffects.remembered import remembered
-from peffects.staging.for_user import for_user, has_symbols
+from peffects.staging.for_user import for_user, has_symbols, remainder
 from peffects.staging.functions import is_users
 from peffects.staging.ranges import SymbolicRange, is_in_range
 from peffects.staging.scalars import either, is_symbolic, is_whole, lift
@@ -31,7 +31,7 @@ _ARITHMETIC: dict[str, tuple[Callable[[Any, Any], object], str, str]] = {
     for symbol, operation, name in [
         ("+", operator.add, "add"), ("-", operator.sub, "sub"), ("*", operator.mul, "mul"),
         ("/", operator.truediv, "truediv"), ("//", operator.floordiv, "floordiv"),
-        ("%", operator.mod, "mod"), ("**", operator.pow, "pow"), ("@", operator.matmul, "matmul"),
+        ("%", remainder, "mod"), ("**", operator.pow, "pow"), ("@", operator.matmul, "matmul"),
         ("&", operator.and_, "and"), ("|", operator.or_, "or"), ("^", operator.xor, "xor"),
         ("<<", operator.lshift, "lshift"), (">>", operator.rshift, "rshift"),
     ]
