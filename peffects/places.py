@@ -178,8 +178,6 @@ def asked_for_user() -> bool:
     return frame is not None and frame.f_code in _SPEAKERS
 
 
-
-
 def users_frames(function: Callable[P, R]) -> Callable[P, R]:
     """A function that users call: an error that leaves it has no frames of peffects."""
 

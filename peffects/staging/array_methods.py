@@ -13,8 +13,8 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.staging.promotion import scalar_of
 from peffects.places import speaks_for_users
+from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import Arithmetic, binary, weak_int
 from peffects.staging.trace import here, staging
 

@@ -173,7 +173,8 @@ def _concat(a: object, b: object) -> object:
 
 
 def _length_hint(obj: object, default: int = 0) -> object:
-    return _len(obj) if is_symbolic(obj) else for_user(operator.length_hint, obj, default)
+    found = for_user(operator.length_hint, () if is_symbolic(obj) else obj, default)
+    return _len(obj) if is_symbolic(obj) else found
 
 
 def _id(value: object) -> int:

@@ -21,7 +21,7 @@ from peffects.staging.complex_numbers import (
     phase,
     real_part,
 )
-from peffects.staging.scalars import binary, conjugate, is_complex, lift
+from peffects.staging.scalars import binary, conjugate, is_complex, lift, unary
 
 __all__ = ["COMPLEX_CALLEES"]
 
@@ -47,11 +47,13 @@ def _complex(real: Any = 0.0, imag: Any = _ABSENT) -> object:
 
 
 def _polar(z: Any) -> tuple[object, object]:
-    return abs(z), phase(z)
+    of = as_complex(z)
+    return unary(prims.ABS, of), phase(of)
 
 
 def _rect(r: Any, phi: Any) -> object:
-    return as_complex(r * maths.cos(phi), r * maths.sin(phi))
+    along, across = maths.cos(phi), maths.sin(phi)
+    return as_complex(binary(prims.MUL, r, along), binary(prims.MUL, r, across))
 
 
 COMPLEX_CALLEES: dict[object, Function] = {

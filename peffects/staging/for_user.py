@@ -8,12 +8,14 @@ says against them becomes an error with a code and the user's line.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from peffects.errors import KernelTypeError, PeffectsError
+from peffects.parallel.index_set import is_symbol
+from peffects.parallel.packed import Packed
 from peffects.places import is_pythons, speaks_for_users
-from peffects.staging.scalars import is_symbolic
+from peffects.staging.hidden import holds_symbol
 from peffects.staging.trace import current, here
 
 __all__ = ["for_user", "has_symbols", "remainder"]
@@ -31,7 +33,7 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         raise
     except _RAISED as error:
         given = (*args, *kwargs.values(), getattr(function, "__self__", None))
-        if current() is None or not is_pythons(error) or not has_symbols(given):
+        if current() is None or not is_pythons(error) or not _concerns_symbols(given):
             raise
         raise KernelTypeError(
             f"`{_name_of(function)}` does not take values of the kernel so: {error}.",
@@ -39,6 +41,12 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             fix="Kernels compute on numbers and tables: use operators, functions of `math`, numpy "
             "and `pe`; what needs other types belongs outside the kernel.",
         ) from error
+
+
+def _concerns_symbols(given: Iterable[object]) -> bool:
+    """Whether a call was given symbols, or iterators that go through some."""
+    iterators = (value for value in given if isinstance(value, Iterator))
+    return has_symbols(given) or any(map(holds_symbol, iterators))
 
 
 def remainder(left: Any, right: Any) -> Any:
@@ -55,13 +63,23 @@ def remainder(left: Any, right: Any) -> Any:
 def has_symbols(values: Iterable[object], depth: int = 0) -> bool:
     """Whether one of `values` is a symbol, or a container that holds one."""
     for value in values:
-        if is_symbolic(value):
+        if is_symbol(value) or isinstance(value, Packed):
             return True
-        inner = value.values() if isinstance(value, dict) else value
-        holds = isinstance(value, list | tuple | set | frozenset | dict)
-        if holds and depth < _DEEPEST and has_symbols(inner, depth + 1):  # type: ignore[arg-type]
+        if depth < _DEEPEST and has_symbols(_inside(value), depth + 1):
             return True
     return False
+
+
+def _inside(value: object) -> Iterable[object]:
+    """What a container holds."""
+    match value:
+        case list() | tuple() | set() | frozenset():
+            return value
+        case dict():
+            return value.values()
+        case slice():
+            return value.start, value.stop, value.step
+    return ()
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -10,19 +10,20 @@ import gc
 import types
 
 from peffects.errors import KernelTypeError
-from peffects.staging.scalars import Tracer, is_symbolic
+from peffects.parallel.index_set import is_symbol
+from peffects.staging.scalars import Tracer
 from peffects.staging.trace import Trace, staging
 
-__all__ = ["check_holds_none"]
+__all__ = ["check_holds_none", "holds_symbol"]
 
-_DEEPEST = 4
+_DEEPEST = 6
 _MOST = 1000
 _PLAIN = (str, bytes, type, types.ModuleType, types.CodeType, type(None), int, float, complex)
 
 
 def check_holds_none(value: object) -> None:
     """Raise KernelTypeError if what a kernel returns as it is has a symbol in it."""
-    if _holds_symbol(value):
+    if holds_symbol(value):
         raise KernelTypeError(
             f"the kernel returns a {type(value).__name__} that holds values of the kernel.",
             at=staging().root.src,
@@ -30,21 +31,21 @@ def check_holds_none(value: object) -> None:
         )
 
 
-def _holds_symbol(value: object) -> bool:
+def holds_symbol(value: object) -> bool:
     """Whether `value` is a symbol, or holds one: not far away, as objects hold much."""
     seen: set[int] = set()
     level = [value]
     for _ in range(_DEEPEST):
         below: list[object] = []
         for found in level:
-            if is_symbolic(found) or isinstance(found, Tracer):
+            if is_symbol(found) or isinstance(found, Tracer):
                 return True
             if isinstance(found, (*_PLAIN, Trace)) or id(found) in seen or len(seen) > _MOST:
                 continue
             seen.add(id(found))
             below += _held_by(found)
         level = below
-    return any(map(is_symbolic, level))
+    return any(map(is_symbol, level))
 
 
 def _held_by(value: object) -> list[object]:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
 
@@ -35,7 +35,7 @@ from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
-from peffects.staging.for_user import for_user
+from peffects.staging.for_user import for_user, has_symbols
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -133,15 +133,26 @@ class Hooks(Writes, SpecialMethods):
     @speaks_for_users
     def _hasattr(self, owner: object, name: str) -> bool:
         """`hasattr(owner, name)`."""
-        trace, answer = current(), for_user(hasattr, owner, name)
+        trace, answer = current(), bool(for_user(hasattr, owner, name))
         if trace is not None and not is_symbolic(owner) and _from_outside(trace, owner):
             inputs = inputs_of(trace)
             inputs.reach(answer, inputs.path_of(owner).then(StepKind.HAS, name))
         return answer
 
+    @speaks_for_users
     def _vars(self, *owner: object) -> object:
         """`vars(owner)`, or the locals of the function."""
-        return self.attribute(owner[0], "__dict__") if owner else sys._getframe(1).f_locals
+        if not owner:
+            return sys._getframe(1).f_locals
+        if len(owner) > 1 or not hasattr(owner[0], "__dict__"):
+            return for_user(vars, *owner)  # which Python refuses
+        if is_symbolic(owner[0]):
+            raise KernelTypeError(
+                "`vars` of a value of the kernel, which has no attributes of its own.",
+                at=here(),
+                fix="Name what you need: `r.x`.",
+            )
+        return self.attribute(owner[0], "__dict__")
 
     def _attribute(self, owner: object, name: str, value: object) -> object:
         trace = current()
@@ -191,6 +202,16 @@ class Hooks(Writes, SpecialMethods):
             trace.note_made(value)
         return value
 
+    def mapping(self, value: T) -> T:
+        """A value that stands after `**`."""
+        if current() is not None and has_symbols((value,)) and not isinstance(value, Mapping):
+            raise KernelTypeError(
+                f"`**` is given {_what(value)}, which is no mapping.",
+                at=here(),
+                fix="Give a dict; a record of a kernel has fields: `f(x=r.x)`.",
+            )
+        return value
+
     def named(self, name: str, value: T) -> T:
         """A value that is about to be assigned to the local `name`."""
         if isinstance(value, Reference | RecordAccumulator | ScalarTracer | TableTracer):
@@ -203,9 +224,10 @@ class Hooks(Writes, SpecialMethods):
         """What is called in place of `function`."""
         if current() is None:
             return resolve(function)
-        if is_symbolic(function) and not callable(function):
+        called: object = function
+        if has_symbols((called,)) and not callable(called):
             raise KernelTypeError(
-                f"{_what(function)} is called.",
+                f"{_what(called)} is called.",
                 at=here(),
                 fix="Call functions; index tables: `x[i]`.",
             )
@@ -403,11 +425,11 @@ def _found_at(owner: object, name: str) -> object:
     try:
         return getattr(owner, name)
     except AttributeError as error:
-        if current() is None or not isinstance(owner, ScalarTracer | TableTracer):
+        if current() is None or not has_symbols((owner,)):
             raise
-        kind = "number" if isinstance(owner, ScalarTracer) else "table"
+        known = {ScalarTracer: "a number of a kernel", TableTracer: "a table of a kernel"}
         raise KernelTypeError(
-            f"a {kind} of a kernel has no attribute `{name}`.",
+            f"{known.get(type(owner), _what(owner))} has no attribute `{name}`.",
             at=here(),
             fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
             "and of `pe` take numbers and tables.",
@@ -423,7 +445,7 @@ def _is_bool(value: object) -> bool:
 
 
 def _asks_for_itself(original: Function, found: Function) -> bool:
-    """Whether a function is the user's, or one of ours: its calls go through hooks, or need none."""
+    """Whether a function is the user's, whose calls go through hooks, or ours, which has none."""
     plain = found.__func__ if isinstance(found, MethodType) else found
     if not isinstance(plain, FunctionType) or found is not original:
         return isinstance(plain, FunctionType) and is_rewritten(plain)

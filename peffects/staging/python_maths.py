@@ -16,6 +16,7 @@ import numpy as np
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import F64, I64
+from peffects.places import speaks_for_users
 from peffects.staging import elementary, ops
 from peffects.staging import maths as pe
 from peffects.staging.for_user import for_user
@@ -38,6 +39,7 @@ def _log(x: Any, base: Any = math.e) -> Any:
     return binary(op.DIV, pe.log(x), pe.log(base))
 
 
+@speaks_for_users
 def _prod(values: Iterable[Any], *, start: Any = 1) -> Any:
     if is_whole(values):
         return binary(op.MUL, start, ops.prod(values))
@@ -45,6 +47,7 @@ def _prod(values: Iterable[Any], *, start: Any = 1) -> Any:
     return functools.reduce(lambda x, y: binary(op.MUL, x, y), numbers, start)
 
 
+@speaks_for_users
 def _dist(p: Any, q: Any) -> Any:
     if not (is_symbolic(p) or is_symbolic(q)):
         return elementary.dist(for_user(tuple, p), for_user(tuple, q))

@@ -18,7 +18,7 @@ from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
-from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
+from peffects.ir.syntax import BOOL, I64, Atom, Binding, Scalar, Var
 from peffects.parallel.packed import Packed
 from peffects.places import asked_for_user
 from peffects.source import SrcInfo
@@ -321,6 +321,21 @@ class ScalarTracer(Arithmetic):
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the number."""
         return np.dtype(self.type.dtype)
+
+    @property
+    def real(self) -> ScalarTracer:
+        """The number itself, which is real."""
+        return positive(self)
+
+    @property
+    def imag(self) -> ScalarTracer:
+        """The imaginary part: 0."""
+        kind = I64 if self.type == BOOL else self.type
+        return make(Operand(lit_like(0, kind), kind, self.weak))
+
+    def conjugate(self) -> ScalarTracer:
+        """The number itself, which is real."""
+        return positive(self)
 
 
 def is_symbolic(value: object) -> bool:

@@ -27,8 +27,8 @@ from peffects.staging.callees import REPLACED
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
 from peffects.staging.for_user import for_user
-from peffects.staging.hidden import check_holds_none
 from peffects.staging.handled.running import EFFECT_CALLS
+from peffects.staging.hidden import check_holds_none
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.packing import as_packed, declare
