@@ -18,7 +18,10 @@ from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 
 __all__ = [
     "Site",
+    "asked_for_user",
     "calling_site",
+    "is_pythons",
+    "is_standard_file",
     "place_of_error",
     "place_of_site",
     "show_users_frames",
@@ -40,6 +43,14 @@ _LIBRARY = os.path.dirname(os.path.abspath(functools.__file__)) + os.sep
 def _is_library(file: str) -> bool:
     """Whether `file` is of the standard library."""
     return os.path.abspath(file).startswith(_LIBRARY) and "site-packages" not in file
+
+
+@functools.lru_cache(maxsize=1024)
+def is_standard_file(file: str) -> bool:
+    """Whether `file` is of the standard library or of numpy, and so never the user's line."""
+    numpy = sys.modules.get("numpy")
+    of_numpy = numpy is not None and file.startswith(os.path.dirname(str(numpy.__file__)) + os.sep)
+    return of_numpy or file.startswith("<frozen") or _is_library(file)
 
 
 Site = tuple[CodeType, int]
@@ -143,6 +154,28 @@ def speaks_for_users(function: Callable[P, R]) -> Callable[P, R]:
     """A function of ours that asks Python on the user's behalf: errors of Python are the user's."""
     _SPEAKERS.add(function.__code__)
     return function
+
+
+def is_pythons(error: BaseException) -> bool:
+    """Whether Python or a library raised an error, as it was asked to by the function that calls.
+
+    No function of the user's has run in between, nor one of ours that does more than to ask.
+    """
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+        code = entry.tb_frame.f_code
+        if code not in _SPEAKERS and not is_standard_file(code.co_filename):
+            return False
+    return True
+
+
+def asked_for_user() -> bool:
+    """Whether what runs now was asked for by the user's code, by way of `speaks_for_users`."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_standard_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code in _SPEAKERS
 
 
 def users_frames(function: Callable[P, R]) -> Callable[P, R]:

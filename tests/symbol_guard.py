@@ -1,10 +1,10 @@
-"""A guard against Python's `==`, `in`, `if` and `hash` on symbols in the package's own code.
+"""A guard against Python's `==`, `in`, `if`, `for` and `hash` on symbols in the package's code.
 
 Where our code asks Python whether a symbol equals something, the answer is a symbol or an error
 that the user did not make: `s[:n] = 2.0` failed since a slice of symbols was compared.  So in the
-whole test run each special method by which Python compares, tests or hashes a symbol raises if
-the code that asked is the package's.  What the user wrote reaches the hooks, which call explicit
-functions (`staging/comparisons.py`).
+whole test run each special method by which Python compares, tests, iterates or hashes a symbol
+raises if the code that asked is the package's.  What the user wrote reaches the hooks, which call
+explicit functions (`staging/comparisons.py`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from types import FrameType
 from typing import Any
 
 import peffects.staging
+from peffects.places import is_standard_file
 
-__all__ = ["SymbolIsComparedError", "install"]
+__all__ = ["GUARDED", "SymbolIsComparedError", "install", "symbol_classes"]
 
 ASKS_FOR_THE_USER = ("peffects.staging.for_user",)
 """What gives symbols to Python's operators since the user wrote them."""
 
 GUARDED = (
-    "__bool__", "__contains__", "__eq__", "__ge__", "__gt__", "__hash__", "__index__", "__int__",
-    "__float__", "__le__", "__lt__", "__ne__",
+    "__array__", "__bool__", "__complex__", "__contains__", "__eq__", "__float__", "__format__",
+    "__ge__", "__gt__", "__hash__", "__index__", "__int__", "__iter__", "__le__", "__len__",
+    "__lt__", "__ne__", "__reversed__", "__str__",
 )  # fmt: skip
 
 
@@ -35,19 +37,32 @@ class SymbolIsComparedError(BaseException):
 
 
 def _guarded(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def method(self: object, *args: object) -> Any:
-        asking = sys._getframe(1)
-        module = asking.f_globals.get("__name__", "")
-        if module.partition(".")[0] == "peffects" and module not in ASKS_FOR_THE_USER:
+    def method(self: object, *args: object, **kwargs: object) -> Any:
+        asking = _asking()
+        if asking is not None and is_the_packages(asking):
             _complain(asking, name, self)
-        return original(self, *args)
+        return original(self, *args, **kwargs)
 
     # It stands for the method that it guards: messages look for the user's line past both.
-    guarded: Any = method
-    guarded.__code__ = guarded.__code__.replace(co_filename=peffects.staging.__file__)
-    method._pe_guarded = True  # type: ignore[attr-defined]
+    code = method.__code__.replace(co_filename=peffects.staging.__file__)
+    guarded: Any = functools.wraps(original)(method)
+    guarded.__code__ = code
+    guarded._pe_guarded = True
     return method
+
+
+def is_the_packages(frame: FrameType) -> bool:
+    """Whether the package's own code runs in `frame`, and not what asks for the user."""
+    module: str = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == "peffects" and module not in ASKS_FOR_THE_USER
+
+
+def _asking() -> FrameType | None:
+    """Whose code asks: the function that called the method, past those of Python's library."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_standard_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def _complain(asking: FrameType, name: str, symbol: object) -> None:

@@ -52,6 +52,9 @@ class Symbols(Protocol):
     def ordinal(self, key: Any, index_set: IndexSet[Any]) -> Any:
         """The place of `key`, an index or a number, in `index_set`."""
 
+    def refuse(self, what: str, index_set: IndexSet[Any]) -> None:
+        """Raise ControlFlowError: Python asks for what only the running kernel knows."""
+
     def select(self, condition: Any, then: Any, orelse: Any) -> Any:
         """`then` if `condition` else `orelse`."""
 
@@ -211,10 +214,19 @@ class IndexSet(Generic[N]):
         return type(other) is type(self) and self.made_of == cast("Self", other).made_of
 
     def __hash__(self) -> int:
-        return hash((type(self), self.made_of))
+        made_of = self.made_of
+        self._known("its hash", made_of)
+        return hash((type(self), made_of))
 
     def __len__(self) -> int:
+        self._known("its length", self.made_of)
         return cast(int, self.size)
+
+    def _known(self, what: str, made_of: tuple[Any, ...]) -> None:
+        """Refuse what Python asks for, if it is known only when a kernel runs."""
+        symbols = symbols_for(*made_of)
+        if symbols is not None:
+            symbols.refuse(what, self)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -237,8 +249,8 @@ class IndexSet(Generic[N]):
         return self
 
     def __iter__(self) -> Iterator[Any]:
-        for place in range(len(self)):
-            yield self.index(place)
+        self._known("its elements", self.made_of)
+        return (self.index(place) for place in range(len(self)))
 
     def __mul__(self, other: IndexSet[M]) -> Product[tuple[N, M]]:
         if not isinstance(other, IndexSet):

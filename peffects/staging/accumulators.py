@@ -146,7 +146,7 @@ class AccumulatorTracer(Reference):
         """What it is, for messages."""
         return f"the accumulator `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<accumulator {self.held.ref!r}>"
 
     def read(self) -> ScalarTracer | TableTracer:

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from peffects.errors import KernelTypeError, UnsupportedSyntaxError
+from peffects.errors import ControlFlowError, KernelTypeError, UnsupportedSyntaxError
 from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL, F64, I64, SCALARS
 from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
+from peffects.places import speaks_for_users
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.checks import print_line
 from peffects.staging.complex_callees import COMPLEX_CALLEES
+from peffects.staging.for_user import for_user, has_symbols, remainder
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
 from peffects.staging.outcomes import Err, Ok, Outcome
@@ -33,6 +37,7 @@ from peffects.staging.scalars import (
     convert,
     is_complex,
     is_symbolic,
+    is_whole,
     logical,
     python_extreme,
     refuse_missing,
@@ -56,14 +61,15 @@ def _symbolic(values: Iterable[object]) -> bool:
 def _extreme(original: Function, primitive: prims.Primitive, over_table: Function) -> Function:
     """`max` or `min`: of several numbers, of a Python sequence with symbols, of a table."""
 
-    def call(*args: object, **kwargs: object) -> object:
+    def call(*args: Any, **kwargs: object) -> object:
         if len(args) == 1 and is_symbolic(args[0]):
-            return over_table(args[0])  # which refuses what has no elements in an order
+            return for_user(over_table, *args, **kwargs)  # which refuses what has no order
         values = args
-        if len(args) == 1 and isinstance(args[0], list | tuple):
-            values = tuple(args[0])
+        if len(args) == 1 and current() is not None:
+            values = for_user(tuple, args[0])
+            args = (values,)
         if not _symbolic(values):
-            return original(*args, **kwargs)
+            return for_user(original, *args, **kwargs)
         if kwargs:
             raise KernelTypeError(
                 f"`{original.__name__}` of symbols takes no keyword arguments.",
@@ -75,41 +81,110 @@ def _extreme(original: Function, primitive: prims.Primitive, over_table: Functio
     return call
 
 
-def _over_table(original: Function, over_table: Function) -> Function:
-    """`sum`, `any`, `all`: of a table the loop operation."""
+def _sum(*args: Any, **kwargs: Any) -> object:
+    """`sum(values, start=0)`; of a table the loop operation."""
+    if not (args and is_symbolic(args[0])):
+        return for_user(sum, *args, **kwargs)
+    for_user(sum, (), *args[1:], **kwargs)  # Python says what it takes
+    total = ops.sum(args[0])
+    start = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    return for_user(operator.add, start, total) if kwargs or args[1:] else total
 
-    def call(*args: object, **kwargs: object) -> object:
-        if args and is_symbolic(args[0]):
-            return over_table(*args, **kwargs)
-        if original is not builtins.sum and args:
-            values = list(args[0])  # type: ignore[call-overload]
-            if _symbolic(values):
-                combine = prims.OR if original is builtins.any else prims.AND
-                return functools.reduce(lambda x, y: logical(combine, x, y), values)
-            return original(values)
-        return original(*args, **kwargs)
+
+def _any_or_all(original: Function, primitive: prims.Primitive, over_table: Function) -> Function:
+    """`any` or `all`: of a Python sequence with symbols, of a table the loop operation."""
+
+    def call(*args: Any, **kwargs: object) -> object:
+        if len(args) != 1 or kwargs:
+            return for_user(original, *args, **kwargs)  # which Python refuses
+        if is_symbolic(args[0]):
+            return over_table(args[0])
+        values = for_user(list, args[0])
+        if not _symbolic(values):
+            return for_user(original, values)
+        for value in values:
+            _only_a_number(original, value)
+        return functools.reduce(lambda x, y: logical(primitive, x, y), values)
 
     return call
 
 
-def _int(value: object = 0, *args: object) -> object:
-    return convert(value, I64, weak=True) if is_symbolic(value) else int(value, *args)  # type: ignore[call-overload]
+def _only_a_number(what: Function, value: object) -> None:
+    """Refuse a whole table where Python takes one number."""
+    if is_whole(value):
+        raise KernelTypeError(
+            f"`{what.__name__}` is given a whole table.",
+            at=here(),
+            fix="Index it; another type for all elements is `x.astype(int)`, their truth "
+            "`pe.any(x)` or `pe.all(x)`, `np.round(x)` rounds them.",
+        )
+
+
+def _int(value: object = 0, *args: object, **kwargs: object) -> object:
+    if not is_symbolic(value) or args or kwargs:
+        return for_user(int, value, *args, **kwargs)
+    _only_a_number(int, value)
+    return convert(value, I64, weak=True)
 
 
 def _float(value: object = 0.0) -> object:
-    return convert(value, F64, weak=True) if is_symbolic(value) else float(value)  # type: ignore[arg-type]
+    if not is_symbolic(value):
+        return for_user(float, value)
+    _only_a_number(float, value)
+    return convert(value, F64, weak=True)
 
 
 def _bool(value: object = False) -> object:
-    return logical(prims.AND, value, True) if is_symbolic(value) else bool(value)
-
-
-def _round(value: object, digits: object = None) -> object:
     if not is_symbolic(value):
-        return round(value, digits)  # type: ignore[call-overload]
-    if digits is not None:
-        return elementary.rounded(value, digits)  # type: ignore[arg-type]
-    return convert(elementary.rounded(value), I64, weak=True)
+        return for_user(bool, value)
+    _only_a_number(bool, value)
+    return logical(prims.AND, value, True)
+
+
+def _round(number: object, ndigits: object = None) -> object:
+    if not is_symbolic(number):
+        return for_user(round, number, ndigits)
+    _only_a_number(round, number)
+    if ndigits is not None:
+        return elementary.rounded(number, ndigits)  # type: ignore[arg-type]
+    return convert(elementary.rounded(number), I64, weak=True)
+
+
+def _pow(base: object, exp: object, mod: object = None) -> object:
+    if mod is None:
+        return for_user(operator.pow, base, exp)
+    if _symbolic((base, exp, mod)):
+        raise KernelTypeError(
+            "kernels have no `pow` with three arguments.",
+            at=here(),
+            fix="Write the loop: `for _ in range(k): r = r * x % m`.",
+        )
+    return for_user(pow, base, exp, mod)
+
+
+def _concat(a: object, b: object) -> object:
+    if is_symbolic(a) or is_symbolic(b):
+        raise KernelTypeError(
+            "`operator.concat` of values of the kernel, which are no Python sequences.",
+            at=here(),
+            fix="Write `a + b`, or join tables: `np.concatenate([a, b])`.",
+        )
+    return for_user(operator.concat, a, b)
+
+
+def _length_hint(obj: object, default: int = 0) -> object:
+    found = for_user(operator.length_hint, () if is_symbolic(obj) else obj, default)
+    return _len(obj) if is_symbolic(obj) else found
+
+
+def _id(value: object) -> int:
+    if is_symbolic(value):
+        raise ControlFlowError(
+            "the identity of a value of the kernel is asked for, which it has none of.",
+            at=here(),
+            fix="Compare values: `a == b`.",
+        )
+    return id(value)
 
 
 def _records(value: object) -> Tabular | None:
@@ -133,12 +208,12 @@ def _len(value: object) -> object:
         raise KernelTypeError(
             "`len` of a number.", at=here(), fix="Only tables have a length; this is an element."
         )
-    return len(value)  # type: ignore[arg-type]
+    return for_user(len, value)
 
 
 def _range(*args: Any) -> object:
-    if not _symbolic(args):
-        return range(*args)
+    if not _symbolic(args) or not 1 <= len(args) <= 3:
+        return for_user(range, *args)
     if len(args) == 1:
         return SymbolicRange(0, args[0], 1)
     return SymbolicRange(args[0], args[1], args[2] if len(args) > 2 else 1)
@@ -162,13 +237,13 @@ def _reversed(value: object) -> object:
     if isinstance(value, range) and current() is not None:
         return SymbolicRange(value.start, value.stop, value.step, True)
     loop = sequential(value) if is_symbolic(value) else None
-    return loop.reversed() if loop is not None else reversed(value)  # type: ignore[call-overload]
+    return loop.reversed() if loop is not None else for_user(reversed, value)
 
 
 def _sorted(value: object, **options: object) -> object:
     """`sorted`; of a table the table in order."""
     if not (is_symbolic(value) and is_table(value)):
-        return sorted(value, **options)  # type: ignore[call-overload]
+        return for_user(sorted, value, **options)
     if options:
         raise KernelTypeError(
             f"`sorted` of a table is given `{next(iter(options))}=`.",
@@ -178,11 +253,15 @@ def _sorted(value: object, **options: object) -> object:
     return sorting.sort(value)
 
 
-def _enumerate(value: Any, start: Any = 0) -> object:
-    _refuse_order("enumerate", (value,))
-    loop = sequential(value) if is_symbolic(value) else None
+def _enumerate(iterable: Any, start: Any = 0) -> object:
+    _refuse_order("enumerate", (iterable,))
+    loop = sequential(iterable) if is_symbolic(iterable) else None
+    if loop is None and is_symbolic(start):
+        first = whole_number(start, "the start of `enumerate`")
+        pairs = for_user(enumerate, iterable)
+        return ((binary(prims.ADD, first, place), item) for place, item in pairs)
     if loop is None:
-        return enumerate(value, start)
+        return for_user(enumerate, iterable, start)
     inner, first = loop.value, whole_number(start, "the start of `enumerate`")
     counts_from_0 = isinstance(first, int) and first == 0
 
@@ -197,30 +276,50 @@ def _enumerate(value: Any, start: Any = 0) -> object:
 
 def _zip(*values: Any, strict: bool = False) -> object:
     if not _symbolic(values):
-        return zip(*values, strict=strict)
+        return for_user(zip, *values, strict=strict)
     _refuse_order("zip", values)
     return zipped(values)
 
 
-def _isinstance(value: object, kinds: object) -> object:
+def _isinstance(value: object, kinds: Any) -> object:
     if not is_symbolic(value):
-        return isinstance(value, kinds)  # type: ignore[arg-type]
-    refuse_missing(value)
-    if is_complex(value):
-        return issubclass(complex, kinds)  # type: ignore[arg-type]
+        return for_user(isinstance, value, kinds)
     if isinstance(value, Outcome):
         return _outcome_is(value, kinds if isinstance(kinds, tuple) else (kinds,))
+    kind = _type_of(value)
+    for_user(isinstance, value, kinds)  # Python says what it takes
+    return False if kind is None else issubclass(kind, kinds)
+
+
+def _type(*args: Any, **kwargs: Any) -> object:
+    """`type(value)`: of a symbol the type of the value that it stands for."""
+    if len(args) != 1 or kwargs or not is_symbolic(args[0]):
+        return for_user(type, *args, **kwargs)
+    kind = _type_of(args[0])
+    if kind is None:
+        raise KernelTypeError(
+            "`type` of a value of the kernel that is no number and no table.",
+            at=here(),
+            fix="Ask `isinstance(value, Ok)`; what has other types belongs outside the kernel.",
+        )
+    return kind
+
+
+def _type_of(value: object) -> type | None:
+    """The type of the value that a symbol stands for, if it is a number or an array."""
+    refuse_missing(value)
+    if is_complex(value):
+        return np.ndarray if is_whole(value) else complex
     known = leaf_type(value)
     if known is None:
-        return False
-    example: object = np.ndarray
-    if not is_table(value):
-        example = np.dtype(str(getattr(known.type, "dtype", ""))).type
-        if known.weak:
-            example = int if known.type == I64 else float
-        elif known.type == BOOL:
-            example = bool
-    return issubclass(example, kinds)  # type: ignore[arg-type]
+        return None
+    if is_table(value):
+        return np.ndarray
+    if known.type == BOOL:
+        return bool
+    if known.weak:
+        return int if known.type == I64 else float
+    return np.dtype(str(getattr(known.type, "dtype", ""))).type
 
 
 def _outcome_is(value: Outcome, kinds: tuple[object, ...]) -> object:
@@ -234,13 +333,19 @@ def _outcome_is(value: Outcome, kinds: tuple[object, ...]) -> object:
 BUILTINS: dict[object, Function] = {
     max: _extreme(max, prims.MAX, ops.max),
     min: _extreme(min, prims.MIN, ops.min),
-    sum: _over_table(sum, ops.sum),
-    any: _over_table(any, ops.any),
-    all: _over_table(all, ops.all),
+    sum: _sum,
+    any: _any_or_all(any, prims.OR, ops.any),
+    all: _any_or_all(all, prims.AND, ops.all),
     int: _int,
     float: _float,
     bool: _bool,
     round: _round,
+    pow: _pow,
+    operator.mod: remainder,
+    operator.concat: _concat,
+    operator.length_hint: _length_hint,
+    id: _id,
+    type: _type,
     len: _len,
     range: _range,
     reversed: _reversed,
@@ -253,20 +358,36 @@ BUILTINS: dict[object, Function] = {
 
 # --- numbers -------------------------------------------------------------------------------------
 
+for _form in BUILTINS.values():
+    speaks_for_users(_form)
+
 CASTS: dict[object, Function] = {
     np.dtype(dtype).type: functools.partial(convert, target=scalar)
     for dtype, scalar in SCALARS.items()
 }
 
 
+@functools.cache
+def _signature(function: Function) -> inspect.Signature | None:
+    """What a function takes, if it says so."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
 def _on_symbols(original: Function, on_symbols: Function) -> Function:
     """`original` on ordinary values, `on_symbols` if an argument is a symbol or has one in it."""
 
+    @speaks_for_users
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args: object, **kwargs: object) -> object:
-        if _symbolic(args) or any(_symbolic(x) for x in args if isinstance(x, list | tuple)):
-            return on_symbols(*args, **kwargs)
-        return original(*args, **kwargs)
+        if has_symbols((*args, *kwargs.values())):
+            takes = _signature(original)
+            if takes is not None:
+                takes.bind(*args, **kwargs)  # which says what is missing or too much
+            return for_user(on_symbols, *args, **kwargs)
+        return for_user(original, *args, **kwargs)
 
     return call
 

@@ -21,11 +21,12 @@ from peffects.staging.complex_numbers import (
     phase,
     real_part,
 )
-from peffects.staging.scalars import binary, conjugate
+from peffects.staging.scalars import binary, conjugate, is_complex, lift, unary
 
 __all__ = ["COMPLEX_CALLEES"]
 
 Function = Callable[..., object]
+_ABSENT = object()
 
 
 def _of_complex(function: Function) -> Function:
@@ -37,16 +38,26 @@ def _log(z: object, base: object = None) -> object:
     return found if base is None else binary(prims.DIV, found, maths.log(as_complex(base)))
 
 
+def _complex(real: Any = 0.0, imag: Any = _ABSENT) -> object:
+    if imag is _ABSENT:
+        return as_complex(real)
+    if not is_complex(imag):
+        lift(imag, "the imaginary part")  # None is no number here
+    return as_complex(real, imag)
+
+
 def _polar(z: Any) -> tuple[object, object]:
-    return abs(z), phase(z)
+    of = as_complex(z)
+    return unary(prims.ABS, of), phase(of)
 
 
 def _rect(r: Any, phi: Any) -> object:
-    return as_complex(r * maths.cos(phi), r * maths.sin(phi))
+    along, across = maths.cos(phi), maths.sin(phi)
+    return as_complex(binary(prims.MUL, r, along), binary(prims.MUL, r, across))
 
 
 COMPLEX_CALLEES: dict[object, Function] = {
-    complex: as_complex,
+    complex: _complex,
     np.complex128: functools.partial(of_type, np.float64),
     np.complex64: functools.partial(of_type, np.float32),
     cmath.exp: _of_complex(maths.exp), cmath.log: _log, cmath.sqrt: _of_complex(maths.sqrt),

@@ -98,7 +98,7 @@ class ComplexTracer(Arithmetic):
 
     conj = conjugate
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<symbol {self.real.atom!r} + {self.imag.atom!r}i>"
 
 
@@ -192,7 +192,7 @@ class ComplexTable(Tabular, Arithmetic):
             fix="Index it: `z[i]`.",
         )
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<complex table {self.real.var!r}, {self.imag.var!r}>"
 
 

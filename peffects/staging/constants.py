@@ -75,7 +75,7 @@ class ConstantTracer(Tracer):
             fix="Compare it with `==`, or return it and go on outside the kernel.",
         )
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<constant number {self.atom!r}>"
 
 

@@ -403,14 +403,15 @@ def hypot(*values: Number) -> Any:
 
 
 def dist(left: Sequence[Number], right: Sequence[Number]) -> Any:
-    """The distance of two points, sequences of numbers."""
+    """The distance of two points, sequences of numbers, which are floats: as integers they wrap."""
     if len(left) != len(right):
         raise KernelTypeError(
             f"`dist` of points with {len(left)} and {len(right)} coordinates.",
             at=here(),
             fix="Give points of one space.",
         )
-    return hypot(*(binary(op.SUB, x, y) for x, y in zip(left, right, strict=True)))
+    points = zip(left, right, strict=True)
+    return hypot(*(binary(op.SUB, *as_floats(x, y)) for x, y in points))
 
 
 # --- nearness ------------------------------------------------------------------------------------

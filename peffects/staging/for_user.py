@@ -7,16 +7,18 @@ says against them becomes an error with a code and the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from types import TracebackType
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from peffects.errors import KernelTypeError, PeffectsError
-from peffects.places import speaks_for_users
-from peffects.staging.scalars import is_symbolic
-from peffects.staging.trace import current, here, is_internal
+from peffects.parallel.index_set import is_symbol
+from peffects.parallel.packed import Packed
+from peffects.places import is_pythons, speaks_for_users
+from peffects.staging.hidden import holds_symbol
+from peffects.staging.trace import current, here
 
-__all__ = ["for_user", "has_symbols"]
+__all__ = ["for_user", "has_symbols", "remainder"]
 
 _RAISED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError)
 _DEEPEST = 3
@@ -31,7 +33,7 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         raise
     except _RAISED as error:
         given = (*args, *kwargs.values(), getattr(function, "__self__", None))
-        if current() is None or not _is_ours(error.__traceback__) or not has_symbols(given):
+        if current() is None or not is_pythons(error) or not _concerns_symbols(given):
             raise
         raise KernelTypeError(
             f"`{_name_of(function)}` does not take values of the kernel so: {error}.",
@@ -41,24 +43,44 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         ) from error
 
 
+def _concerns_symbols(given: Iterable[object]) -> bool:
+    """Whether a call was given symbols, or iterators that go through some."""
+    iterators = (value for value in given if isinstance(value, Iterator))
+    return has_symbols(given) or any(map(holds_symbol, iterators))
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """`left % right`, which of a text is one with values in it."""
+    if isinstance(left, str | bytes) and has_symbols((right,)):
+        raise KernelTypeError(
+            "`%` puts values of the kernel into a text, which are known only when it runs.",
+            at=here(),
+            fix="Write an f-string, which checks and `print` take: `f'{x:.3f}'`.",
+        )
+    return for_user(operator.mod, left, right)
+
+
 def has_symbols(values: Iterable[object], depth: int = 0) -> bool:
     """Whether one of `values` is a symbol, or a container that holds one."""
     for value in values:
-        if is_symbolic(value):
+        if is_symbol(value) or isinstance(value, Packed):
             return True
-        inner = value.values() if isinstance(value, dict) else value
-        holds = isinstance(value, list | tuple | set | frozenset | dict)
-        if holds and depth < _DEEPEST and has_symbols(inner, depth + 1):  # type: ignore[arg-type]
+        if depth < _DEEPEST and has_symbols(_inside(value), depth + 1):
             return True
     return False
 
 
+def _inside(value: object) -> Iterable[object]:
+    """What a container holds."""
+    match value:
+        case list() | tuple() | set() | frozenset():
+            return value
+        case dict():
+            return value.values()
+        case slice():
+            return value.start, value.stop, value.step
+    return ()
+
+
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _is_ours(trace: TracebackType | None) -> bool:
-    """Whether an error was raised by Python, by numpy or by us: in no function of the user's."""
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is None or is_internal(trace.tb_frame.f_code.co_filename)

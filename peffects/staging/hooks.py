@@ -12,9 +12,9 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -28,12 +28,14 @@ from peffects.ir import primitives as prims
 from peffects.ir.syntax import BOOL
 from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
+from peffects.places import speaks_for_users
+from peffects.source import is_internal_file
 from peffects.staging.accumulators import Reference
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
-from peffects.staging.for_user import for_user
+from peffects.staging.for_user import for_user, has_symbols
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -119,37 +121,38 @@ class Hooks(Writes, SpecialMethods):
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
-        try:
-            value = getattr(owner, name)
-        except AttributeError as error:
-            if current() is None or not isinstance(owner, ScalarTracer | TableTracer):
-                raise
-            kind = "number" if isinstance(owner, ScalarTracer) else "table"
-            raise KernelTypeError(
-                f"a {kind} of a kernel has no attribute `{name}`.",
-                at=here(),
-                fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
-                "and of `pe` take numbers and tables.",
-            ) from error
-        return self._attribute(owner, name, value)
+        return self._attribute(owner, name, _found_at(owner, name))
 
+    @speaks_for_users
     def _getattr(self, owner: object, name: str, *default: object) -> object:
         """`getattr(owner, name, default)`."""
         if default and not self._hasattr(owner, name):
             return default[0]
-        return self._attribute(owner, name, getattr(owner, name))
+        return self._attribute(owner, name, for_user(_found_at, owner, name))
 
+    @speaks_for_users
     def _hasattr(self, owner: object, name: str) -> bool:
         """`hasattr(owner, name)`."""
-        trace, answer = current(), hasattr(owner, name)
+        trace, answer = current(), bool(for_user(hasattr, owner, name))
         if trace is not None and not is_symbolic(owner) and _from_outside(trace, owner):
             inputs = inputs_of(trace)
             inputs.reach(answer, inputs.path_of(owner).then(StepKind.HAS, name))
         return answer
 
+    @speaks_for_users
     def _vars(self, *owner: object) -> object:
         """`vars(owner)`, or the locals of the function."""
-        return self.attribute(owner[0], "__dict__") if owner else sys._getframe(1).f_locals
+        if not owner:
+            return sys._getframe(1).f_locals
+        if len(owner) > 1 or not hasattr(owner[0], "__dict__"):
+            return for_user(vars, *owner)  # which Python refuses
+        if is_symbolic(owner[0]):
+            raise KernelTypeError(
+                "`vars` of a value of the kernel, which has no attributes of its own.",
+                at=here(),
+                fix="Name what you need: `r.x`.",
+            )
+        return self.attribute(owner[0], "__dict__")
 
     def _attribute(self, owner: object, name: str, value: object) -> object:
         trace = current()
@@ -199,6 +202,16 @@ class Hooks(Writes, SpecialMethods):
             trace.note_made(value)
         return value
 
+    def mapping(self, value: T) -> T:
+        """A value that stands after `**`."""
+        if current() is not None and has_symbols((value,)) and not isinstance(value, Mapping):
+            raise KernelTypeError(
+                f"`**` is given {_what(value)}, which is no mapping.",
+                at=here(),
+                fix="Give a dict; a record of a kernel has fields: `f(x=r.x)`.",
+            )
+        return value
+
     def named(self, name: str, value: T) -> T:
         """A value that is about to be assigned to the local `name`."""
         if isinstance(value, Reference | RecordAccumulator | ScalarTracer | TableTracer):
@@ -211,9 +224,10 @@ class Hooks(Writes, SpecialMethods):
         """What is called in place of `function`."""
         if current() is None:
             return resolve(function)
-        if is_symbolic(function) and not callable(function):
+        called: object = function
+        if has_symbols((called,)) and not callable(called):
             raise KernelTypeError(
-                f"{_what(function)} is called.",
+                f"{_what(called)} is called.",
                 at=here(),
                 fix="Call functions; index tables: `x[i]`.",
             )
@@ -221,14 +235,17 @@ class Hooks(Writes, SpecialMethods):
         if own is not None:
             return own
         found = resolve(function)
-        return self._with_callbacks(found) if _is_of_library(function) else found
+        return found if _asks_for_itself(function, found) else self._asked(function, found)
 
-    def _with_callbacks(self, function: Function) -> Function:
-        """A function of a library, which calls what it is given as kernels call it."""
+    def _asked(self, original: Function, function: Function) -> Function:
+        """A function of Python or a library, which calls what it is given as kernels call it."""
+        calls_back = _is_of_library(original)
 
-        def call(*args: object, **kwargs: object) -> object:
-            named = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
-            return for_user(function, *self.each_of(args), **named)
+        def call(*args: Any, **kwargs: Any) -> object:
+            if calls_back:
+                args = tuple(self.each_of(args))
+                kwargs = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
+            return for_user(function, *args, **kwargs)
 
         return call
 
@@ -242,7 +259,12 @@ class Hooks(Writes, SpecialMethods):
 
     @functools.cached_property
     def _forms(self) -> dict[object, Function]:
-        return {getattr: self._getattr, hasattr: self._hasattr, vars: self._vars}
+        asked = functools.partial
+        return {
+            getattr: asked(for_user, self._getattr),
+            hasattr: asked(for_user, self._hasattr),
+            vars: self._vars,
+        }
 
     def original(self, function: Function) -> Function:
         """What is called for a builtin on values without special methods of the user's."""
@@ -397,12 +419,37 @@ class Hooks(Writes, SpecialMethods):
         return holds if symbol == "in" else self.not_(holds)
 
 
+@speaks_for_users
+def _found_at(owner: object, name: str) -> object:
+    """`owner.name`.  Raises KernelTypeError if it is a symbol without such an attribute."""
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        if current() is None or not has_symbols((owner,)):
+            raise
+        known = {ScalarTracer: "a number of a kernel", TableTracer: "a table of a kernel"}
+        raise KernelTypeError(
+            f"{known.get(type(owner), _what(owner))} has no attribute `{name}`.",
+            at=here(),
+            fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
+            "and of `pe` take numbers and tables.",
+        ) from error
+
+
 def _what(value: object) -> str:
     return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
 
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, ScalarTracer) and value.type == BOOL
+
+
+def _asks_for_itself(original: Function, found: Function) -> bool:
+    """Whether a function is the user's, whose calls go through hooks, or ours, which has none."""
+    plain = found.__func__ if isinstance(found, MethodType) else found
+    if not isinstance(plain, FunctionType) or found is not original:
+        return isinstance(plain, FunctionType) and is_rewritten(plain)
+    return is_rewritten(plain) or is_internal_file(plain.__code__.co_filename)
 
 
 def _is_of_library(function: Function) -> bool:
@@ -473,7 +520,7 @@ def _maker(kind: type) -> Function:
         return kind
 
     def make(*args: object, **kwargs: object) -> object:
-        value = kind(*args, **kwargs)
+        value = for_user(kind, *args, **kwargs)
         trace.note_made(value)
         return value
 

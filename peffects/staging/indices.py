@@ -198,7 +198,7 @@ class IndexTracer(Arithmetic):
         """What it is, for messages."""
         return f"the index `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<index {self.var!r}>"
 
 

@@ -30,13 +30,14 @@ from peffects.staging.accumulators import Told
 from peffects.staging.branches import Frame, Names
 from peffects.staging.early_exit import until
 from peffects.staging.exchanges import exchanged
+from peffects.staging.for_user import for_user
 from peffects.staging.indices import IndexTracer, Mismatch, set_tracer
 from peffects.staging.jumps import Stop
 from peffects.staging.loops import bind_index
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.ranges import SequentialLoop
 from peffects.staging.scalars import is_symbolic, to_bool
-from peffects.staging.trace import Kind, Scope, Trace, here
+from peffects.staging.trace import Kind, Scope, Trace, current, here
 from peffects.staging.values import (
     UNSET,
     Fixed,
@@ -68,11 +69,20 @@ class StaticLoop:
         self.items = items
 
     def __iter__(self) -> Iterator[object]:
-        return iter(self.items)
+        items: Iterator[object] = for_user(iter, self.items)
+        trace = current()
+        return items if trace is None else _counted(trace, items)
 
     def is_over(self, stop: object) -> bool:
         """Whether the body left the loop; a symbol that says so guards the next rounds."""
         return not is_symbolic(stop) and bool(stop)
+
+
+def _counted(trace: Trace, items: Iterator[object]) -> Iterator[object]:
+    """Items, each of which is a step of staging: some sequences have no end."""
+    for item in items:
+        trace.count_step()
+        yield item
 
 
 class ParLoop:

@@ -91,7 +91,7 @@ class ListTracer(MarkedReference):
         """What it is, for messages."""
         return f"the list `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<list {self.name}>"
 
     # --- writing ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from peffects.ir import primitives as prims
 from peffects.ir.primitives import Primitive
 from peffects.parallel.packed import Packed
 from peffects.staging import elementary
+from peffects.staging.for_user import has_symbols
 from peffects.staging.promotion import number_type
 from peffects.staging.scalars import binary, is_complex, is_symbolic, unary_float
 from peffects.staging.scalars import test as float_test
@@ -366,17 +367,17 @@ def signbit(x: Any) -> Any:
 
 def isfinite(x: Any) -> Any:
     """Whether x is neither infinite nor nan."""
-    return float_test(prims.IS_FINITE, x) if is_symbolic(x) else bool(np.isfinite(x))
+    return float_test(prims.IS_FINITE, x) if has_symbols((x,)) else bool(np.isfinite(x))
 
 
 def isinf(x: Any) -> Any:
     """Whether x is inf or -inf."""
-    return elementary.is_infinite(x) if is_symbolic(x) else bool(np.isinf(x))
+    return elementary.is_infinite(x) if has_symbols((x,)) else bool(np.isinf(x))
 
 
 def isnan(x: Any) -> Any:
     """Whether x is nan."""
-    return float_test(prims.IS_NAN, x) if is_symbolic(x) else bool(np.isnan(x))
+    return float_test(prims.IS_NAN, x) if has_symbols((x,)) else bool(np.isnan(x))
 
 
 def gcd(x: Any, y: Any) -> Any:

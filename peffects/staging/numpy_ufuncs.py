@@ -36,6 +36,7 @@ from peffects.staging.scalars import (
     unary,
 )
 from peffects.staging.trace import here
+from peffects.staging.trees import columns_of
 
 __all__ = ["ufunc"]
 
@@ -43,7 +44,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 def _frexp(x: Any) -> tuple[Any, Any]:
-    mantissa, exponent = elementary.frexp(x)
+    mantissa, exponent = columns_of(elementary.frexp(x))
     return mantissa, convert(exponent, SCALARS["int32"])
 
 

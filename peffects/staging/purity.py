@@ -47,7 +47,10 @@ _CHANGES = {
 }  # fmt: skip
 _EFFECTS = (
     open, input, exec, eval, compile, breakpoint, setattr, delattr, globals, dir,
-    operator.setitem, operator.delitem, operator.iadd, operator.imul, operator.ior,
+    operator.setitem, operator.delitem, operator.iadd, operator.iand, operator.iconcat,
+    operator.ifloordiv, operator.ilshift, operator.imatmul, operator.imod, operator.imul,
+    operator.ior, operator.ipow, operator.irshift, operator.isub, operator.itruediv,
+    operator.ixor,
     np.seterr, np.load, np.loadtxt, np.genfromtxt, np.fromfile, np.random.seed,
 )  # fmt: skip
 _COMPUTING = {

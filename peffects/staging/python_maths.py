@@ -11,13 +11,17 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import F64, I64
-from peffects.staging import elementary
+from peffects.places import speaks_for_users
+from peffects.staging import elementary, ops
 from peffects.staging import maths as pe
-from peffects.staging.scalars import binary, convert, unary_float
-from peffects.staging.trace import here
+from peffects.staging.for_user import for_user
+from peffects.staging.scalars import binary, convert, is_symbolic, is_whole, unary_float
+from peffects.staging.trace import here, staging
 
 __all__ = ["MATH", "REFUSED_MATH"]
 
@@ -35,8 +39,25 @@ def _log(x: Any, base: Any = math.e) -> Any:
     return binary(op.DIV, pe.log(x), pe.log(base))
 
 
+@speaks_for_users
 def _prod(values: Iterable[Any], *, start: Any = 1) -> Any:
-    return functools.reduce(lambda x, y: binary(op.MUL, x, y), values, start)
+    if is_whole(values):
+        return binary(op.MUL, start, ops.prod(values))
+    numbers = for_user(iter, values)
+    return functools.reduce(lambda x, y: binary(op.MUL, x, y), numbers, start)
+
+
+@speaks_for_users
+def _dist(p: Any, q: Any) -> Any:
+    if not (is_symbolic(p) or is_symbolic(q)):
+        return elementary.dist(for_user(tuple, p), for_user(tuple, q))
+    for point in (p, q):
+        if not is_whole(point):
+            raise KernelTypeError(
+                "`math.dist` of a table and what is none.", at=here(), fix="Give two tables."
+            )
+    x, y = (convert(point, F64) for point in (p, q))
+    return staging().inputs.arrays.call(np.linalg.norm, (binary(op.SUB, x, y),), {})
 
 
 def _modf(x: Any) -> tuple[Any, Any]:
@@ -50,7 +71,7 @@ MATH: dict[Function, Function] = {
     math.asin: pe.arcsin, math.acos: pe.arccos, math.atan: pe.arctan, math.atan2: pe.arctan2,
     math.sinh: pe.sinh, math.cosh: pe.cosh, math.tanh: pe.tanh, math.asinh: pe.arcsinh,
     math.acosh: pe.arccosh, math.atanh: pe.arctanh, math.hypot: elementary.hypot,
-    math.dist: elementary.dist, math.degrees: pe.degrees, math.radians: pe.radians,
+    math.dist: _dist, math.degrees: pe.degrees, math.radians: pe.radians,
     math.erf: pe.erf, math.erfc: pe.erfc, math.gamma: pe.gamma, math.lgamma: pe.lgamma,
     math.floor: _whole(op.FLOOR), math.ceil: _whole(op.CEIL), math.trunc: _whole(op.TRUNC),
     math.isnan: pe.isnan, math.isfinite: pe.isfinite, math.isinf: pe.isinf,

@@ -261,7 +261,7 @@ class RecordAccumulator(Tracer, Composite):
         """What it is, for messages."""
         return self.first.what()
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<accumulator of {self.structure.kind.__name__}>"
 
     def take_apart(self) -> tuple[tuple[object, ...], tuple[object, ...]]:

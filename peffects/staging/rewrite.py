@@ -446,6 +446,9 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in _UNWRAPPED_CALLS:
             return node
         node.func = self.at(self.hook("callee", node.func), node.func)
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                keyword.value = self.at(self.hook("mapping", keyword.value), keyword.value)
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
@@ -512,6 +515,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)
+        node.values = [
+            value if key is not None else self.at(self.hook("mapping", value), value)
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
         return self.made(node)
 
     def visit_Set(self, node: ast.Set) -> ast.AST:

@@ -18,8 +18,9 @@ from peffects.errors import ControlFlowError, KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.builder import lit_like
 from peffects.ir.primitives import Primitive
-from peffects.ir.syntax import I64, Atom, Binding, Scalar, Var
+from peffects.ir.syntax import BOOL, I64, Atom, Binding, Scalar, Var
 from peffects.parallel.packed import Packed
+from peffects.places import asked_for_user
 from peffects.source import SrcInfo
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
@@ -116,6 +117,15 @@ class Tracer:
             "Call the function for each element, `pe.table(lambda i: f(x[i]))`; join tables with "
             "`np.concatenate`, `np.stack` and their kin.",
         )
+
+    def __repr__(self) -> str:
+        if asked_for_user():
+            self._refuse("the text")
+        return self._shown()
+
+    def _shown(self) -> str:
+        """What our own messages show of it, and a debugger."""
+        return f"<{self.what()}>"
 
     def __str__(self) -> str:
         self._refuse("the text")
@@ -297,7 +307,7 @@ class ScalarTracer(Arithmetic):
         name = self.atom.name if isinstance(self.atom, Var) else ""
         return f"the value `{name}`" if name and name != "t" else "a value"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<symbol {self.atom!r}: {self.type}>"
 
     def __getitem__(self, key: object) -> NoReturn:
@@ -311,6 +321,21 @@ class ScalarTracer(Arithmetic):
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the number."""
         return np.dtype(self.type.dtype)
+
+    @property
+    def real(self) -> ScalarTracer:
+        """The number itself, which is real."""
+        return positive(self)
+
+    @property
+    def imag(self) -> ScalarTracer:
+        """The imaginary part: 0."""
+        kind = I64 if self.type == BOOL else self.type
+        return make(Operand(lit_like(0, kind), kind, self.weak))
+
+    def conjugate(self) -> ScalarTracer:
+        """The number itself, which is real."""
+        return positive(self)
 
 
 def is_symbolic(value: object) -> bool:

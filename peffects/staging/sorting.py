@@ -34,6 +34,7 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.tables import TableTracer
 from peffects.staging.trace import here, staging
+from peffects.staging.trees import columns_of
 
 __all__ = ["argsort", "median", "number_before", "quantile", "searchsorted", "sort"]
 
@@ -150,7 +151,8 @@ def _merged(runs: tuple[Any, Any], size: Any, width: Any) -> tuple[Any, Any]:
         place = _element(places, select(from_left, at_left, at_right))
         return left + convert(from_left, I64, weak=True), (select(from_left, x, y), place)
 
-    _, (sorted_keys, order) = scan(step, 0, over=keys.index_sets)
+    _, found = scan(step, 0, over=keys.index_sets)
+    sorted_keys, order = columns_of(found)
     return sorted_keys, order
 
 

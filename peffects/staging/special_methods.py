@@ -15,11 +15,13 @@ from types import FunctionType
 from typing import Any
 
 from peffects.errors import KernelTypeError
+from peffects.ir import primitives as op
+from peffects.parallel.index_set import IndexSet
 from peffects.remembered import remembered
-from peffects.staging.for_user import for_user, has_symbols
+from peffects.staging.for_user import for_user, has_symbols, remainder
 from peffects.staging.functions import is_users
 from peffects.staging.ranges import SymbolicRange, is_in_range
-from peffects.staging.scalars import either, is_symbolic, is_whole, lift
+from peffects.staging.scalars import compare, either, is_symbolic, is_whole, lift
 from peffects.staging.trace import current, here
 
 __all__ = ["COMPARE", "SpecialMethods"]
@@ -31,7 +33,7 @@ _ARITHMETIC: dict[str, tuple[Callable[[Any, Any], object], str, str]] = {
     for symbol, operation, name in [
         ("+", operator.add, "add"), ("-", operator.sub, "sub"), ("*", operator.mul, "mul"),
         ("/", operator.truediv, "truediv"), ("//", operator.floordiv, "floordiv"),
-        ("%", operator.mod, "mod"), ("**", operator.pow, "pow"), ("@", operator.matmul, "matmul"),
+        ("%", remainder, "mod"), ("**", operator.pow, "pow"), ("@", operator.matmul, "matmul"),
         ("&", operator.and_, "and"), ("|", operator.or_, "or"), ("^", operator.xor, "xor"),
         ("<<", operator.lshift, "lshift"), (">>", operator.rshift, "rshift"),
     ]
@@ -172,6 +174,8 @@ class SpecialMethods(ABC):
             method = self.special(value, name)
             if method is not None:
                 return method()
+        if isinstance(value, IndexSet) and value.is_symbolic:
+            return compare(op.NE, value.size, 0)
         return value
 
     def iterate(self, iterable: object) -> object:

@@ -28,6 +28,7 @@ from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, St
 from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
 from peffects.staging.for_user import for_user
 from peffects.staging.handled.running import EFFECT_CALLS
+from peffects.staging.hidden import check_holds_none
 from peffects.staging.hooks import resolve
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.packing import as_packed, declare
@@ -237,6 +238,7 @@ def _outputs(value: object) -> tuple[list[Atom], TreeDef, tuple[object, ...]]:
                     at=staging().root.src,
                     fix="Return numbers and tables.",
                 )
+            check_holds_none(leaf)
             out.append(leaf)
             continue
         out.append(Result(len(atoms), isinstance(leaf, ConstantTracer | ConstantColumn)))

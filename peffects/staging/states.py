@@ -106,7 +106,7 @@ class StateTracer(Settable):
         """What it is, for messages."""
         return f"the state `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<state {self.name}>"
 
     # --- reading ---------------------------------------------------------------------------------

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from peffects.errors import BoundsError, IndexSetMismatchError, KernelTypeError, ValueRangeError
+from peffects.errors import (
+    BoundsError,
+    ControlFlowError,
+    IndexSetMismatchError,
+    KernelTypeError,
+    ValueRangeError,
+)
 from peffects.ir import primitives as op
 from peffects.parallel.dependent import Pairs, Range
 from peffects.parallel.index_set import Idx, IndexSet
@@ -82,6 +88,14 @@ class StagedSymbols:
         elif structure is None or not align(structure, index_set, what, where):
             raise _mismatch(key, index_set)
         return key.place()
+
+    def refuse(self, what: str, index_set: IndexSet[Any]) -> None:
+        """Raise ControlFlowError: Python asks for what only the running kernel knows."""
+        raise ControlFlowError(
+            f"Python asks `{describe(index_set)}` for {what}, which only the running kernel knows.",
+            at=here(),
+            fix="Loop with `for i in pe.par(s)`, or make a table: `pe.table(f, over=s)`.",
+        )
 
     def select(self, condition: Any, then: Any, orelse: Any) -> Any:
         """`then` if `condition` else `orelse`."""

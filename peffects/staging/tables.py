@@ -179,7 +179,7 @@ class TableTracer(ArrayMethods):
         """What it is, for messages."""
         return f"the table `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<table {self.held!r}>"
 
     def rename(self, name: str) -> None:

@@ -40,7 +40,7 @@ class Template(Tracer):
         """What it is, for messages."""
         return "a text with values of the kernel in it"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return "<text with values of the kernel>"
 
     def __add__(self, other: object) -> Template:

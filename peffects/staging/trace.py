@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-import numpy as np
-
 from peffects.errors import (
     AccumulatorError,
     InternalError,
@@ -32,6 +30,7 @@ from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import I64, Atom, Block, Check, Expr, FinSet, Prim, Ref, Var
 from peffects.ir.typing import value_of
 from peffects.parallel.index_set import IndexSet
+from peffects.places import is_standard_file
 from peffects.remembered import remembered
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file, of_frame
 from peffects.staging.regions import enclose, export
@@ -478,7 +477,6 @@ def staging() -> Trace:
 
 # --- the user's line -----------------------------------------------------------------------------
 
-_NUMPY = os.path.dirname(np.__file__) + os.sep
 _SPEAKERS: set[CodeType] = set()
 
 
@@ -489,9 +487,8 @@ def speaks_for(code: CodeType) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def is_internal(file: str) -> bool:
-    """Whether `file` is ours, or numpy's: its functions call us back."""
-    called_back = file == contextlib.__file__ or file.startswith(_NUMPY)
-    return called_back or is_internal_file(file)
+    """Whether `file` is ours, or of a library whose functions call us back."""
+    return is_standard_file(file) or is_internal_file(file)
 
 
 @remembered

@@ -39,6 +39,7 @@ __all__ = [
     "Node",
     "RecordTable",
     "TreeDef",
+    "columns_of",
     "field_names",
     "flatten",
     "flatten_as",
@@ -364,7 +365,7 @@ class RecordTable(Tabular, Composite):
         """What it is, for messages."""
         return f"the table of {self.structure.kind.__name__}"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<table of {self.structure.kind.__name__}: {self.tables!r}>"
 
     def take_apart(self) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -425,7 +426,14 @@ class RecordTable(Tabular, Composite):
     def __iter__(self) -> Iterator[object]:  # type: ignore[override]
         if not issubclass(self.structure.kind, tuple):
             self._refuse("the elements")
-        return iter([self.field(name) for name in field_names(self.structure)])
+        return iter(columns_of(self))
+
+
+def columns_of(table: Any) -> tuple[Any, ...]:
+    """The tables of the fields of a table of tuples; a tuple as it is."""
+    if isinstance(table, RecordTable):
+        return tuple(table.field(name) for name in field_names(table.structure))
+    return tuple(table)
 
 
 def field_names(structure: Node) -> tuple[object, ...]:

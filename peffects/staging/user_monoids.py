@@ -119,7 +119,7 @@ class UserAccumulator(MarkedReference):
         """What it is, for messages."""
         return f"the accumulator `{self.name}`"
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<accumulator {self.name}>"
 
     # --- writing ---------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class Missing(Arithmetic):
         """Raises."""
         self.complain()
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<no value for {self.name}>"
 
 

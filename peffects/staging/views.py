@@ -42,7 +42,7 @@ class ViewTracer(TableTracer):
         self.src = here()
         self._stored: tuple[Scope, Var] | None = None
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         return f"<view {self.name}>"
 
     def rename(self, name: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from peffects.errors import SideEffectError
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
+from peffects.staging.for_user import for_user, remainder
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.purity import change_fix
 from peffects.staging.records import RecordAccumulator
@@ -81,13 +82,13 @@ class Place:
 
     def __setitem__(self, key: object, value: object) -> None:
         _check_item(self._trace, self._owner)
-        self._owner[key] = value
+        for_user(operator.setitem, self._owner, key, value)
 
     def __delitem__(self, key: object) -> None:
         if is_symbolic(self._owner):
             refuse_write(getattr(self._owner, "name", "a table"))
         _check_item(self._trace, self._owner)
-        del self._owner[key]
+        for_user(operator.delitem, self._owner, key)
 
     def __setattr__(self, name: str, value: object) -> None:
         _check_attribute(self._trace, self._owner, name)
@@ -115,7 +116,7 @@ class Writes(ABC):
         trace = current()
         if trace is not None:
             _check_item(trace, owner)
-        owner[key] = value  # type: ignore[index]
+        for_user(operator.setitem, owner, key, value)
 
     def set_attribute(self, owner: object, name: str, value: object) -> None:
         """`owner.name = value`."""
@@ -130,13 +131,15 @@ class Writes(ABC):
         method, operation = _AUGMENT[symbol]
         if trace is not None and hasattr(type(target), method) and not is_symbolic(target):
             _check_change(trace, target, "the contents of")
-        return operation(target, value)
+        if symbol == "%=" and isinstance(target, str | bytes):
+            return remainder(target, value)
+        return for_user(operation, target, value)
 
     def augmented_attribute(self, symbol: str, owner: object, name: str, value: object) -> None:
         """`owner.name += value`."""
         target = getattr(owner, name)
         if isinstance(target, AccumulatorTracer | RecordAccumulator | StateTracer):
-            _AUGMENT[symbol][1](target, value)
+            for_user(_AUGMENT[symbol][1], target, value)
         else:
             self.set_attribute(owner, name, self.augmented(symbol, target, value))
 
@@ -157,8 +160,8 @@ class Writes(ABC):
         last = keys[-1]
         if is_symbolic(owner):
             owner[last] = value  # type: ignore[index]  # raises: a table is no accumulator
-        held = owner[last]  # type: ignore[index]
+        held = for_user(operator.getitem, owner, last)
         if isinstance(held, AccumulatorTracer | RecordAccumulator | StateTracer):
-            _AUGMENT[symbol][1](held, value)
+            for_user(_AUGMENT[symbol][1], held, value)
         else:
             self.set_item(owner, last, self.augmented(symbol, held, value))
