@@ -48,7 +48,7 @@ def processes() -> Iterator[Processes]:
 
 # --- what a script defines -----------------------------------------------------------------------
 
-SCRIPT = '''
+SCRIPT = """
 import enum, sys
 from dataclasses import field
 from peffects import BasicHandler, Effect, Fin, Operation, effectful, handle, pfor, run
@@ -117,7 +117,7 @@ def main():
             run(pfor(Fin(1), odd), executor=executor)
         except Odd as error:
             print(found[1][1][0], error, error.why, repr(error.__cause__))
-'''
+"""
 TOLD = "(29, 56, 3, 5, 14, 3, 400, 1, <Color.RED: 1>) odd 3 Color.RED KeyError('inner')"
 MAIN = SCRIPT + '\nif __name__ == "__main__":\n    main()\n'
 IN_EXEC = f"space = {{}}\nexec({SCRIPT!r}, space)\nspace['main']()"
@@ -300,7 +300,7 @@ def test_bodies_arguments_and_handlers_that_do_not_travel_are_told_with_the_line
         lambda: handle(accumulate(held, lambda a, b: a), pfor(Fin(2), lambda i: int(i))),
     ]
     for loop in loops:
-        with pytest.raises(NotPicklable, match="body of a parallel for cannot.*no") as caught:
+        with pytest.raises(NotPicklable, match=r"body of a parallel for cannot.*no") as caught:
             run(loop(), executor=processes)
         assert "lambda: " in caught.value.at.snippet()
 
@@ -385,7 +385,14 @@ def raises_import() -> None:
     raise ImportError("none", name="a", path="b")
 
 
-RAISING = [raises_wrapped, raises_missing, raises_chain, raises_group, raises_unicode, raises_import]
+RAISING = [
+    raises_wrapped,
+    raises_missing,
+    raises_chain,
+    raises_group,
+    raises_unicode,
+    raises_import,
+]
 
 
 def described(error: BaseException | None) -> Any:
@@ -405,7 +412,7 @@ def test_an_exception_comes_back_as_it_was(
     processes: Processes, raises: Callable[[], None]
 ) -> None:
     def caught(executor: Executor) -> Any:
-        with pytest.raises(Exception) as found:  # noqa: PT011 - all kinds
+        with pytest.raises(Exception) as found:
             run(pfor(Fin(1), lambda i: raises()), executor=executor)
         return described(found.value)
 
