@@ -265,6 +265,7 @@ def _end_with_parent() -> None:
 def main(fd: int) -> NoReturn:
     """Serve the pipe with this file descriptor."""
     _end_with_parent()
+    os.set_inheritable(fd, False)
     worker = _WorkerProcess(Channel(Connection(fd)))
     running_worker.set(worker)
     logging.getLogger().addHandler(_Sender(worker))

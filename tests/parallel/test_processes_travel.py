@@ -1,4 +1,4 @@
-"""What travels to a worker process and back: classes of scripts, exceptions, what does not pickle."""
+"""What travels to a worker process and back: classes of scripts, exceptions; what does not."""
 
 from __future__ import annotations
 
