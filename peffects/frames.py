@@ -14,7 +14,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from peffects.effects import Effect
-from peffects.places import Site, suspended_place
+from peffects.places import Site, suspended_place, suspended_site
 from peffects.source import UNKNOWN, SrcInfo
 from peffects.unperformed import NEWEST, abandoning
 
@@ -447,6 +447,15 @@ class Segment:
         if isinstance(frames, LoggedFrame) and frames.live:
             return suspended_place(frames.live[0])
         return UNKNOWN
+
+    def site(self) -> Site | None:
+        """The user's code in which the top frame is suspended, if it is still there."""
+        frames = self.frames
+        if isinstance(frames, tuple):
+            return suspended_site(frames[0])
+        if isinstance(frames, LoggedFrame) and frames.live:
+            return suspended_site(frames.live[0])
+        return None
 
     def has_running_clause(self) -> bool:
         """Whether a clause in it will go on and change the state of its handler."""

@@ -18,7 +18,7 @@ from peffects.errors import LoopValuesError
 from peffects.frames import Spares
 from peffects.handling import Handled, Handler
 from peffects.masking import Masked
-from peffects.places import Site, place_of_site
+from peffects.places import Site, is_users, place_of_site
 from peffects.source import SrcInfo
 from peffects.state_changes import watch
 from peffects.unperformed import made
@@ -79,6 +79,9 @@ class ParFor(Computation):
                 f"a traverse clause continues with {len(listed)} values after a loop of"
                 f" {len(self.n)} iterations.",
                 at=place(),
+                notes=(f"the loop is at {place_of_site(self.place)}",)
+                if is_users(self.place)
+                else (),
                 fix="Give `k` one plain value for each index, in index order.",
             )
         return listed

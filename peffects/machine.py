@@ -44,7 +44,7 @@ from peffects.frames import (
     masked_effects,
 )
 from peffects.loops import Loop, LoopRunner, ParFor
-from peffects.places import strip_internal
+from peffects.places import place_of_site, strip_internal
 from peffects.refusals import no_traverse, refuse_bare, running_elsewhere, unhandled, unlogged
 from peffects.replay import AnswerStart, ClauseStart
 from peffects.resumption import Drop, Resume, Resumption
@@ -371,10 +371,11 @@ class Machine(Stack):
         owner = innermost_handler(self.mark)
         if owner is None:
             iteration = Iteration(node, self.runner, self.options)
-            values = self.runner(node, iteration, lambda: self._line_of(node))
-            self._answer(node, node.collect(node.checked(values, lambda: self._line_of(node))))
+            site = self._site_of(node)
+            values = self.runner(node, iteration, lambda: place_of_site(site))
+            self._answer(node, node.collect(node.checked(values, lambda: place_of_site(site))))
             return
-        place = self._line_of(node)
+        place = place_of_site(self._site_of(node))
         handler, traverse = owner.handler, owner.handler._traverse
         if traverse is None:
             raise no_traverse(owner, place)

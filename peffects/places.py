@@ -22,12 +22,14 @@ __all__ = [
     "calling_site",
     "is_pythons",
     "is_standard_file",
+    "is_users",
     "place_of_error",
     "place_of_site",
     "show_users_frames",
     "speaks_for_users",
     "strip_internal",
     "suspended_place",
+    "suspended_site",
     "users_frames",
 ]
 
@@ -63,6 +65,14 @@ def calling_site(depth: int) -> Site:
     return frame.f_code, frame.f_lasti
 
 
+def is_users(site: Site | SrcInfo | None) -> bool:
+    """Whether `site` is in code of the user's."""
+    if site is None:
+        return False
+    file = site.file if isinstance(site, SrcInfo) else site[0].co_filename
+    return bool(file) and not _is_internal(file)
+
+
 def place_of_site(site: Site | SrcInfo | None) -> SrcInfo:
     """The user's place that `site` stands for; one that was pickled is a place already."""
     if site is None:
@@ -74,6 +84,17 @@ def place_of_site(site: Site | SrcInfo | None) -> SrcInfo:
         if position * 2 == offset and line:
             return SrcInfo(code.co_filename, line, column or 0, code.co_name)
     return SrcInfo(code.co_filename, code.co_firstlineno, 0, code.co_name)
+
+
+def suspended_site(gen: Generator[Any, Any, Any] | None) -> Site | None:
+    """The innermost user code in which `gen` is suspended, for what may go on before it is told."""
+    site: Site | None = None
+    inner: object = gen
+    while isinstance(inner, GeneratorType) and inner.gi_frame is not None:
+        if not _is_internal(inner.gi_code.co_filename):
+            site = inner.gi_code, inner.gi_frame.f_lasti
+        inner = inner.gi_yieldfrom
+    return site
 
 
 def suspended_place(gen: Generator[Any, Any, Any] | None) -> SrcInfo:

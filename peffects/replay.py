@@ -28,6 +28,7 @@ from peffects.places import suspended_place
 from peffects.refusals import not_replayable_resource
 from peffects.resumption import Drop, Resume, Resumption
 from peffects.source import of_code
+from peffects.unperformed import performed
 
 __all__: list[str] = []
 
@@ -155,7 +156,23 @@ def _plain_parts(item: Any) -> tuple[Callable[[Any], Any], Any]:
 def _settling(item: Any) -> Callable[[Any], None] | None:
     if isinstance(item, Resume | Drop):
         return _mark_used
-    return Await.forget if isinstance(item, Await) else None
+    if isinstance(item, Await):
+        return Await.forget
+    return _hand_on if any(isinstance(part, Computation) for part in _parts(item)) else None
+
+
+def _parts(item: Any) -> Collection[Any]:
+    if isinstance(item, Call):
+        return [*item.args, *item.kwargs.values()]
+    return item._values() if isinstance(item, Operation) else ()
+
+
+def _hand_on(item: Any) -> None:
+    """Nobody has forgotten what the item holds: it was performed, or not, the first time."""
+    for part in _parts(item):
+        if isinstance(part, Computation):
+            performed(part)
+            _hand_on(part)
 
 
 def _enters(error: BaseException) -> bool:

@@ -39,11 +39,11 @@ from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.masking import Masked
 from peffects.pending import may_swallow, nothing_to_unwind, places_in
-from peffects.places import place_of_site, strip_internal, suspended_place
+from peffects.places import Site, is_users, strip_internal, suspended_place, suspended_site
 from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
 from peffects.resumption import Resumption
-from peffects.source import UNKNOWN, SrcInfo, is_internal_file
+from peffects.source import SrcInfo
 from peffects.unperformed import NEWEST, abandoning, performed, settled
 
 __all__ = ["Stack"]
@@ -89,26 +89,25 @@ class Stack:
         """The user's line that the running computation stands at."""
         return suspended_place(self.gen)
 
-    def _line_of(self, node: ParFor) -> SrcInfo:
-        """The user's line of a loop that is performed now.
+    def _site_of(self, node: ParFor) -> Site | SrcInfo | None:
+        """Where the user asked for a loop that is performed now.
 
-        Where a clause of ours has made the loop, it is the line that the clause answers.
+        Where a clause of ours has made the loop, it is what the clause answers.
         """
-        place = place_of_site(node.place)
-        if place.line and not is_internal_file(place.file):
-            return place
-        place, frames = self._here(), self.frames
-        while not place.line and frames is not None:
+        if is_users(node.place):
+            return node.place
+        site, frames = suspended_site(self.gen), self.frames
+        while site is None and frames is not None:
             if isinstance(frames, ClauseEnd):
                 segment = frames.k._segment
-                return UNKNOWN if segment is None else segment.place()
+                return None if segment is None else segment.site()
             if isinstance(frames, tuple):
                 gen, frames = frames
-                place = suspended_place(gen)
+                site = suspended_site(gen)
             else:
                 live, frames = frames.live[:], frames.below
-                place = suspended_place(live[0]) if live else UNKNOWN
-        return place
+                site = suspended_site(live[0]) if live else None
+        return site
 
     def _begin(self, gen: Gen, root: object) -> None:
         """Make `gen` the running generator of a new frame; `root` says how to start it again."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import os
 import pickle
@@ -478,6 +479,23 @@ def test_what_is_performed_or_left_by_an_exit_is_not_told(program: Any) -> None:
         with debug_checks():
             run(silent(program))
             run(pfor(Fin(2), lambda i: silent(program)), executor=Threads(2))
+    assert [str(w.message) for w in caught] == []
+
+
+@pytest.mark.usefixtures("looking")
+def test_what_a_frame_makes_again_for_a_further_world_is_not_told() -> None:
+    """The frame runs again, not the calls it made: nobody performs what those got."""
+
+    @effectful
+    def passes_on() -> Any:
+        kept = helper(1)
+        first = yield from catch(kept, lambda e: 0)
+        second = yield from catch(catch(helper(2), lambda e: 0), lambda e: 0)
+        return first, second, (yield from amb([0, 1])), (yield from amb([2, 3]))
+
+    with told() as caught:
+        run(handle(shop(), handle(weak_exceptions(), handle(all_worlds(), passes_on()))))
+        gc.collect()
     assert [str(w.message) for w in caught] == []
 
 

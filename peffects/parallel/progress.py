@@ -35,5 +35,6 @@ class ProgressBar:
         label = f"{self.label} " if self.label else ""
         end = "\n" if done >= total else ""
         count = f"{int(done)}/{total}  " if total != 1 else ""
-        file.write(f"\r{label}[{bar}] {part:4.0%}  {count}{elapsed_s:.1f} s{end}")
+        percent = int(100 * part)  # not rounded: 100 % is said at the end only
+        file.write(f"\r{label}[{bar}] {percent:3d}%  {count}{elapsed_s:.1f} s{end}")
         file.flush()

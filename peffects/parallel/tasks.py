@@ -29,7 +29,7 @@ from peffects.frames import innermost_handler
 from peffects.loops import OnTick, ParFor
 from peffects.machine import Machine
 from peffects.parallel.executors import RunningLoop, Worker, running_worker
-from peffects.places import strip_internal
+from peffects.places import place_of_site, strip_internal
 from peffects.unperformed import runner
 
 __all__ = ["run_async"]
@@ -83,7 +83,7 @@ class AsyncMachine(Machine):
 
     async def _run_tasks(self, node: ParFor) -> None:
         on_tick = node.on_tick or self.on_tick
-        place = self._line_of(node)
+        place = place_of_site(self._site_of(node))
         loop = RunningLoop(len(node.n), node.body, lambda: place, on_tick, ticks_inline=True)
         indices = iter(range(loop.size))
         try:

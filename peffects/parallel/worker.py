@@ -246,14 +246,17 @@ def _leave() -> NoReturn:
 def _end_with_parent() -> None:
     """Let the system end this process, whatever it does, when the one that started it is gone.
 
-    The standard input is a pipe from there, on which nothing comes but its end: then the system
-    sends SIGIO, which nobody handles.
+    The standard input is a pipe from there, on which nothing comes but its end; then the system
+    sends a signal.  On Linux that is a SIGTERM to what this process has started, too.
     """
     lifeline = os.dup(0)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGTERM)
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    else:
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     if select.select([lifeline], [], [], 0)[0]:
         _leave()
@@ -262,6 +265,7 @@ def _end_with_parent() -> None:
 def main(fd: int) -> NoReturn:
     """Serve the pipe with this file descriptor."""
     _end_with_parent()
+    os.set_inheritable(fd, False)
     worker = _WorkerProcess(Channel(Connection(fd)))
     running_worker.set(worker)
     logging.getLogger().addHandler(_Sender(worker))

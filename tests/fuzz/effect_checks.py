@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,7 +107,11 @@ def told(computation: Any, source: str, executor: Executor, **options: Any) -> A
         return f"{type(error).__name__}: {_ADDRESS.sub('..', str(error))}", *notes
 
 
-def check_executors(drawn: EffectProgram, others: list[Executor]) -> str:
+def check_executors(
+    drawn: EffectProgram,
+    others: list[Executor],
+    arguments: Sequence[tuple[float, int]] = ARGUMENTS,
+) -> str:
     """The machine gives the same on all executors, also for a parallel loop of the program.
 
     That is values and failures: class, text, place, iteration; with copies of answers, too.
@@ -117,7 +121,7 @@ def check_executors(drawn: EffectProgram, others: list[Executor]) -> str:
     def looped(s: Any, n: Any, x: Any) -> Any:
         return pe.pfor(Fin(n), lambda i: program(s + 0.5 * float(i), n, x))
 
-    for s, n in ARGUMENTS:
+    for s, n in arguments:
         for computation in (program, looped):
             meant = told(computation(s, n, X), drawn.text, Serial())
             for executor in others:

@@ -183,6 +183,14 @@ def test_the_bar_shows_part_count_and_seconds() -> None:
     assert second == f"fit [{'#' * 30}] 100%  10/10  2.0 s\n"
 
 
+def test_the_bar_says_100_percent_at_the_end_only() -> None:
+    file = io.StringIO()
+    bar = ProgressBar(file, force=True)
+    bar(9_999, 10_000, 1.0)
+    bar(10_000, 10_000, 1.0)
+    assert [line[33:37] for line in file.getvalue().split("\r")[1:]] == [" 99%", "100%"]
+
+
 def test_the_bar_is_quiet_when_it_is_no_terminal() -> None:
     file = io.StringIO()
     ProgressBar(file)(1, 2, 0.1)

@@ -182,7 +182,7 @@ def test_an_exception_whose_constructor_wants_other_arguments_comes_back(
     def body(i: int) -> None:
         raise Refused(1, 2)
 
-    with pytest.raises(Refused, match="^1 2$"):
+    with pytest.raises(Refused, match=r"^1 2$"):
         run(pfor(Fin(1), body), executor=processes)
 
 

@@ -419,7 +419,7 @@ class StagingMachine(Machine):
         super()._drop(k, value, error, may_be_replaced)
 
     def _loop(self, node: ParFor) -> None:
-        place = self._line_of(node)
+        place = place_of_site(self._site_of(node))
         if not isinstance(node, StagedFor):
             raise KernelEffectError(
                 f"{node!r} was made outside the kernel.",
