@@ -15,6 +15,7 @@ from typing import Any
 from peffects.clauses import ANSWER, ANSWER_GENERATOR, FINAL, Clause
 from peffects.effects import (
     LOOP,
+    NONE,
     PERFORM,
     RESUME,
     SCOPE,
@@ -40,7 +41,7 @@ from peffects.places import place_of_site, suspended_place
 from peffects.refusals import may_catch, never_performed, no_traverse, refuse_bare, unhandled
 from peffects.resumption import Resume, Resumption
 from peffects.scopes import RestoreStates, Scope
-from peffects.source import UNKNOWN, is_internal_file
+from peffects.source import UNKNOWN, SrcInfo, is_internal_file
 from peffects.staging.branches import Frame, Names
 from peffects.staging.captures import Guard, StepKind, token_of
 from peffects.staging.handled.boundaries import (
@@ -98,6 +99,9 @@ class StagingMachine(Machine):
         self.boundaries = [outermost]
         self.depth: dict[HandlerMarker, int] = {}
         self.captured_in: dict[Resumption[Any, Any], Boundary] = {}
+        self.distant: set[Resumption[Any, Any]] = set()
+        self.passing: set[Resumption[Any, Any]] = set()
+        self.passed: tuple[object, Resumption[Any, Any]] | None = None
         self.pending: ConditionalExit | None = None
 
     def run(self, computation: Any) -> Any:
@@ -128,8 +132,13 @@ class StagingMachine(Machine):
         return EffectWhile(self, names)
 
     def may_rebind(self, owner: object) -> bool:
-        """Whether `owner` is an installed handler, whose fields every construct carries."""
-        return any(marker.handler is owner for marker in self._markers())
+        """Whether `owner` is an installed handler, whose fields every construct carries.
+
+        Or that of a traverse clause that has resumed: nobody sees its fields any more.
+        """
+        return any(marker.handler is owner for marker in self._markers()) or any(
+            k._handler is owner for k in self.passing
+        )
 
     # --- state and exits -------------------------------------------------------------------------
 
@@ -143,7 +152,7 @@ class StagingMachine(Machine):
                     segment = frames.k._segment
                     if isinstance(segment, Segment):
                         found.append(segment.owner)
-                    else:  # its clause has resumed, and goes on with a handler of its own
+                    elif frames.k not in self.passing:  # its clause has resumed, and goes on with a handler of its own
                         found.append(HandlerMarker(frames.k._handler, UNKNOWN))
                     frames = frames.below
                 else:
@@ -264,6 +273,13 @@ class StagingMachine(Machine):
 
     def _fast(self) -> tuple[Tag, Any]:
         """Run the generator up to its next event."""
+        passed, self.passed = self.passed, None
+        tag, item = self._step()
+        if passed is None or _is_passed_on(passed[0], passed[1], tag, item):
+            return tag, item
+        return RAISED, _goes_on(passed[1], self._here() if self.gen is not None else UNKNOWN)
+
+    def _step(self) -> tuple[Tag, Any]:
         self.trace.count_step()
         gen: Any = self.gen
         thrown, self.error = self.error, None
@@ -388,6 +404,10 @@ class StagingMachine(Machine):
                 fix="Compute the value to resume with first, and call `k` once on every way.",
             )
         looped = isinstance(k._item, ParFor)
+        if k in self.distant and k._segment is not None:
+            if not isinstance(self.frames, ClauseEnd) or self.frames.k is not k:
+                raise _goes_on(k, self._here())
+            self.passing.add(k)
         segment = k._take(self._here, self)
         if k._machine.live is not None:
             k._machine.live.pop(k, None)
@@ -444,12 +464,20 @@ class StagingMachine(Machine):
         masked = masked_effects(self.mark)
         inner = node.masking(masked) if masked else node
         loop = StagedLoop(inner, owner.handler, owner.site, place, ours)
+        far = self.depth[owner] != len(self.boundaries) or bool(self.boundaries[-1].rests)
         k = self._capture(owner, node, False)
+        (self.passing if ours else self.distant).update([k] * (ours or far))
         self._begin(traverse(k._handler, node.n, loop, k), None)
 
     def _iteration(self, computation: Body) -> object:
         """The value of one iteration of a loop, whose handlers are all inside it."""
         return StagingMachine(self.trace).run(computation)
+
+    def _top_frame(self, answer: Any) -> bool:
+        found = super()._top_frame(answer)
+        if found and isinstance(self.frames, ClauseEnd) and self.frames.k in self.passing:
+            self.passed = answer, self.frames.k
+        return found
 
     # --- values and failures on their way down ---------------------------------------------------
 
@@ -487,6 +515,28 @@ class StagingMachine(Machine):
 
 def _has_exit(marker: HandlerMarker) -> bool:
     return any(clause.kind == FINAL for clause in marker.clauses.values())
+
+
+def _is_passed_on(answer: object, k: Resumption[Any, Any], tag: Tag, item: Any) -> bool:
+    """Whether a traverse clause ends with what `k` gave.
+
+    Under an `if` or in a loop on a symbol the program goes on inside that after `k`, and what the
+    clause does would come after it.
+    """
+    if tag is RESUME and item.resumption is k:  # a second time: that is told
+        return True
+    return tag is RAISED or (tag is RETURNED and item is (None if answer is NONE else answer))
+
+
+def _goes_on(k: Resumption[Any, Any], at: SrcInfo) -> KernelEffectError:
+    place = at if at is not UNKNOWN or not isinstance(k._item, ParFor) else k._item.place
+    return KernelEffectError(
+        f"the traverse clause of `{type(k._handler).__name__}` goes on after `k`, and its loop is "
+        "on one side of an `if`, or in a loop, that depends on values of the kernel.",
+        at=place or UNKNOWN,
+        fix="End the clause with `return (yield from k(values))`, and do the rest in the return "
+        "clause.",
+    )
 
 
 def _no_runner(*_: Any) -> list[Any]:
