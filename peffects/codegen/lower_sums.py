@@ -36,7 +36,7 @@ from peffects.codegen.loop_ir import (
 from peffects.codegen.lower_accumulate import piles_up
 from peffects.codegen.lower_kernel import KernelBuilder, Place
 from peffects.codegen.lower_values import Target, ValueLowering
-from peffects.codegen.sum_blocks import as_f64, lost
+from peffects.codegen.sum_blocks import as_f64
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import identity_of
 from peffects.ir.syntax import (
@@ -73,11 +73,11 @@ def is_wide_sum(monoid: Monoid, elem: Scalar) -> bool:
 
 
 def rounded(total: Expr, low: Expr | None, elem: Scalar) -> Expr:
-    """A total as one number.  Where it overflowed or is not a number, `low` is none, either."""
+    """A total as one number.  One that overflowed or is not a number has lost nothing."""
     if low is None:
         return total if elem == type_of(total) else Apply(p.CAST[elem], (total,), elem)
-    is_number = Apply(p.EQ, (low, low), BOOL)
-    return Apply(p.SELECT, (is_number, _add(total, low), total), F64)
+    both = _add(total, low)
+    return Apply(p.SELECT, (Apply(p.EQ, (both, both), BOOL), both, total), F64)
 
 
 def add_wide(k: KernelBuilder, total: Local, low: Local | None, value: Expr) -> None:
@@ -87,8 +87,9 @@ def add_wide(k: KernelBuilder, total: Local, low: Local | None, value: Expr) -> 
         return
     value = k.operand("v", value)
     new = k.assign("t", _add(total, value))
-    more = k.assign("z", Apply(p.SUB, (new, total), F64))
-    k.emit(Assign(low, _add(low, lost(total, value, new, more))))
+    more = k.assign("z", _sub(new, total))
+    lost = _add(_sub(total, _sub(new, more)), _sub(value, more))
+    k.emit(Assign(low, _add(low, lost)))
     k.emit(Assign(total, new))
 
 
@@ -99,8 +100,12 @@ def add_to_memory(
     if low is None and memory.elem == type_of(value):
         k.emit(Store(memory, at, Apply(p.ADD, (Read(memory, at), value), memory.elem)))
         return
-    names = tuple(k.local(name, F64) for name in ("v", "old", "t", "z"))
+    names = tuple(k.local(name, F64) for name in ("v", "old", "t"))
     k.emit(AddTo(memory, low, at, value, names))
+
+
+def _sub(left: Expr, right: Expr) -> Expr:
+    return Apply(p.SUB, (left, right), F64)
 
 
 def _add(left: Expr, right: Expr) -> Expr:

@@ -32,7 +32,7 @@ from peffects.codegen.strides import stride, values_of
 from peffects.ir import primitives as p
 from peffects.ir.syntax import BOOL, F64, I64
 
-__all__ = ["added", "as_f64", "block_width", "explicit_blocks", "is_innermost", "lost"]
+__all__ = ["added", "as_f64", "block_width", "explicit_blocks", "is_innermost"]
 
 _LANES = 4
 """By so much blocks are longer in vectorized loops, of 16 lanes at least."""
@@ -69,25 +69,22 @@ def as_f64(value: Expr) -> Expr:
     return value if type_of(value) == F64 else Apply(p.CAST[F64], (value,), F64)
 
 
-def lost(total: Expr, value: Expr, new: Expr, more: Expr) -> Expr:
-    """What rounding took from `new = total + value`, whichever is larger; `more = new - total`."""
-    first = _f64(p.SUB, total, _f64(p.SUB, new, more))
-    return _f64(p.ADD, first, _f64(p.SUB, value, more))
-
-
 def added(stmt: AddTo) -> list[Stmt]:
-    """What adding to a total does."""
-    (value, old, new, more), at = stmt.names, stmt.at
+    """What adding to a total does.
+
+    What rounding took is exact where the total is the larger one (Dekker's fast two-sum); where it
+    is the smaller one, it is off by eps / 2 of the value at most.
+    """
+    (value, old, new), at = stmt.names, stmt.at
     before = Read(stmt.memory, at)
     if stmt.low is None:
         return [Store(stmt.memory, at, _f64(p.ADD, before, as_f64(stmt.value)))]
-    rest = _f64(p.ADD, Read(stmt.low, at), lost(old, value, new, more))
+    lost = _f64(p.SUB, value, _f64(p.SUB, new, old))
     return [
         Assign(value, as_f64(stmt.value)),
         Assign(old, before),
         Assign(new, _f64(p.ADD, old, value)),
-        Assign(more, _f64(p.SUB, new, old)),
-        Store(stmt.low, at, rest),
+        Store(stmt.low, at, _f64(p.ADD, Read(stmt.low, at), lost)),
         Store(stmt.memory, at, new),
     ]
 

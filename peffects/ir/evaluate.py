@@ -282,7 +282,7 @@ class _Evaluator:
         with np.errstate(all="ignore"):
             total = self.env[ref]
             if low is not None:
-                total = np.where(np.isnan(low), total, total + low)
+                total = np.where(np.isnan(total + low), total, total + low)
             self.env[ref] = total.astype((held.elem if isinstance(held, Table) else held).dtype)
 
     def place(

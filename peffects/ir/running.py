@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from peffects.ir import primitives as p
-from peffects.ir.builder import Builder, int_lit, lit_like, zeros
+from peffects.ir.builder import Builder, zeros
 from peffects.ir.syntax import (
     F32,
     F64,
@@ -41,7 +41,7 @@ from peffects.ir.typing import set_of
 __all__ = ["SHORT", "widen"]
 
 SHORT = 16
-"""So many numbers are added plainly: the bound of 4 eps log2(n) is that of any sum of 16."""
+"""Loops that are known to have at most so many rounds add plainly, within 4 eps log2(n)."""
 
 
 def widen(program: Program) -> Program:
@@ -201,33 +201,15 @@ def _elem(carry: Var) -> Scalar | None:
 
 @dataclass(frozen=True, slots=True)
 class _Wide:
-    """A running sum, or a table of them: `total`, an f64, and of f64 sums what it has lost.
-
-    Of numbers, `part` is what was added since the last SHORT ones, and `base` is the sum of then,
-    rounded.  So a round costs two additions, and the next one waits for one, as in a plain sum.
-    """
+    """A running sum, or a table of them: `total`, an f64, and of f64 sums what it has lost."""
 
     total: Atom
     low: Atom | None = None
-    base: Atom | None = None
-    part: Atom | None = None
-
-    @property
-    def named(self) -> list[tuple[str, Atom]]:
-        """What is carried, with the names of the fields."""
-        every = zip(self.__match_args__, (self.total, self.low, self.base, self.part), strict=True)
-        return [(name, x) for name, x in every if x is not None]
 
     @property
     def parts(self) -> tuple[Atom, ...]:
         """What is carried."""
-        return tuple(x for _, x in self.named)
-
-    def of(self, parts: Iterable[Atom]) -> _Wide:
-        """A sum of the same kind that has these parts."""
-        found = iter(parts)
-        every = (self.total, self.low, self.base, self.part)
-        return _Wide(*(None if x is None else next(found) for x in every))  # type: ignore[arg-type]
+        return (self.total,) if self.low is None else (self.total, self.low)
 
     @property
     def tables(self) -> tuple[Var, ...]:
@@ -246,7 +228,6 @@ class _Widening:
         self.before: dict[Var, Atom] = {}
         self.needed: set[Atom] = set()
         self.wide: dict[Var, _Wide] = {}
-        self.loops: set[Var] = set()  # what loops on the way of a sum make of it
 
     def block(self, block: Block) -> Block:
         """A block that adds to no sum from outside of it."""
@@ -263,7 +244,7 @@ class _Widening:
         match binding.expr:
             case Index(table, indices) if binding.vars[0] in self.before:
                 parts = [b.index(part, *indices) for part in self.wide[table].tables]
-                self.bound(b, binding.vars[0], self.wide[table].of(parts))
+                self.bound(b, binding.vars[0], _Wide(*parts))
             case Prim(op, (left, right)) if binding.vars[0] in self.before:
                 before = self.before[binding.vars[0]]
                 assert isinstance(before, Var), "a sum starts from a carry"
@@ -297,7 +278,7 @@ class _Widening:
         self.rename(b, made, [var for var, _ in kept])
         parts = iter(made[len(kept) :])
         for var, result in sums:
-            self.bound(b, var, self.wide_of(result).of(parts))
+            self.bound(b, var, _Wide(*(next(parts) for _ in self.wide_of(result).parts)))
 
     def rename(self, b: Builder, made: Sequence[Var], variables: Sequence[Var]) -> None:
         """Let the last binding bind `variables` in place of the first it has made."""
@@ -317,14 +298,14 @@ class _Widening:
         inner, inits, held = b.nested(), list[Atom](), list[Var]()
         for k in sums:
             start = self.start(b, fold.inits[k])
-            name = fold.carries[k].name
-            parts = [Var(f"{name}_{part}", x.type) for part, x in start.named]
+            names = (f"{fold.carries[k].name}_{part}" for part in ("total", "low"))
+            parts = [Var(name, x.type) for name, x in zip(names, start.parts, strict=False)]
             inits += start.parts
             held += parts
-            self.bound(inner, fold.carries[k], start.of(parts))
+            self.bound(inner, fold.carries[k], _Wide(*parts))
         self.bindings(inner, fold.body)
         results = fold.body.results
-        ends = [part for k in sums for part in self.end(inner, fold, k).parts]
+        ends = [part for k in sums for part in self.wide_of(results[k]).parts]
         body = inner.block(*(results[k] for k in kept), *ends, *results[count:])
         carries = (*(fold.carries[k] for k in kept), *held)
         starts = (*(fold.inits[k] for k in kept), *inits)
@@ -334,30 +315,10 @@ class _Widening:
         b.bindings.append(Binding(variables, made, binding.src))
         found = iter(last)
         for k in sums:
-            wide = self.wide_of(results[k]).of(found)
+            wide = _Wide(*(next(found) for _ in self.wide_of(results[k]).parts))
             self.wide[binding.vars[k]] = wide
-            self.loops.add(binding.vars[k])
             if not inside or binding.vars[k] in self.needed:
                 _bind_rounded(b, binding.vars[k], wide)
-
-    def end(self, b: Builder, fold: Fold, k: int) -> _Wide:
-        """What a round leaves of a sum: a part that is full goes to the total."""
-        carry, value = fold.carries[k], fold.body.results[k]
-        wide, adds, way = self.wide_of(value), 0, value
-        if wide.part is None:
-            return wide
-        while way is not carry:
-            assert isinstance(way, Var), "a sum starts from a carry"
-            adds += SHORT if way in self.loops else 1
-            way = self.before[way]
-        if adds >= SHORT:
-            return _flushed(b, wide)
-        rounds = 1 << ((SHORT // adds).bit_length() - 1)
-        place = b.prim(p.BIT_AND, b.ordinal(fold.binder), int_lit(rounds - 1))
-        is_full = b.prim(p.EQ, place, int_lit(rounds - 1))
-        then = b.nested()
-        sides = then.block(*_flushed(then, wide).parts), Block((), wide.parts)
-        return wide.of(b.emit(Cond(is_full, *sides), [name for name, _ in wide.named]))
 
     def start(self, b: Builder, init: Atom) -> _Wide:
         """The sum that a loop starts from: a wide one on the way of another, else a value."""
@@ -405,70 +366,45 @@ def _collect_needed(block: Block, before: Mapping[Var, Atom], found: set[Atom]) 
 
 
 def _sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
-    """`wide + value`."""
-    if wide.part is not None:
-        return replace(wide, part=b.prim(p.ADD, wide.part, value, name="part"))
-    return _exact_sum(b, wide, _in_f64(b, value))
+    """`wide + value`, and what rounding took from it.
 
-
-def _flushed(b: Builder, wide: _Wide) -> _Wide:
-    """`wide` with its part added to its total."""
-    assert wide.part is not None
-    total = _exact_sum(b, wide, _in_f64(b, wide.part))
-    (base,) = b.emit(_rounded_total(total), ("base",))
-    assert isinstance(wide.part.type, Scalar)
-    return replace(total, base=base, part=lit_like(0.0, wide.part.type))
-
-
-def _exact_sum(b: Builder, wide: _Wide, value: Atom) -> _Wide:
-    """`total + value`; what rounding took is exact, whichever is larger (Knuth's two-sum).
-
-    A total that overflowed, or is not a number, has lost nothing.
+    That is exact where the total is the larger one (Dekker's fast two-sum); where it is the
+    smaller one, it is off by eps / 2 of the value at most.  So of n values it is eps / 2 sum|x|.
     """
+    value = _in_f64(b, value)
     total = b.prim(p.ADD, wide.total, value, name="total")
     if wide.low is None:
-        return replace(wide, total=total)
-    more = b.prim(p.SUB, total, wide.total)
-    first = b.prim(p.SUB, wide.total, b.prim(p.SUB, total, more))
-    lost = b.prim(p.ADD, first, b.prim(p.SUB, value, more))
-    low = b.prim(p.ADD, wide.low, lost)
-    is_number = b.prim(p.EQ, low, low)
-    low = b.prim(p.SELECT, is_number, low, Lit(0.0, F64), name="low")
-    return replace(wide, total=total, low=low)
+        return _Wide(total)
+    lost = b.prim(p.SUB, value, b.prim(p.SUB, total, wide.total))
+    return _Wide(total, b.prim(p.ADD, wide.low, lost, name="low"))
 
 
 def _bind_rounded(b: Builder, var: Var, wide: _Wide) -> None:
     """Bind `var` to a sum, or to a table of sums, as numbers of their type."""
     if not isinstance(var.type, Table):
-        b.bindings.append(Binding((var,), _rounded(wide), b.at))
+        b.bindings.append(Binding((var,), _rounded(b, wide), b.at))
         return
     binders = tuple(Var("i", Idx(dim)) for dim in var.type.dims)
     inner = b.nested()
-    element = wide.of([inner.index(part, *binders) for part in wide.tables])
+    element = _Wide(*(inner.index(part, *binders) for part in wide.tables))
     value = Var(var.name, var.type.elem)
-    inner.bindings.append(Binding((value,), _rounded(element), b.at))
+    inner.bindings.append(Binding((value,), _rounded(inner, element), b.at))
     b.bindings.append(Binding((var,), For(binders, inner.block(value)), b.at))
 
 
-def _rounded(wide: _Wide) -> Prim:
-    if wide.base is None or wide.part is None:
-        return _rounded_total(wide)
-    return Prim(p.ADD, (wide.base, wide.part))
-
-
-def _rounded_total(wide: _Wide) -> Prim:
+def _rounded(b: Builder, wide: _Wide) -> Prim:
     if wide.low is None:
         return Prim(p.CAST[F32], (wide.total,))
-    return Prim(p.ADD, (wide.total, wide.low))
+    both = b.prim(p.ADD, wide.total, wide.low)
+    is_number = b.prim(p.EQ, both, both)  # not where the total overflowed
+    return Prim(p.SELECT, (is_number, both, wide.total))
 
 
 def _wide(b: Builder, value: Atom) -> _Wide:
     """A number, or a table, as sums that nothing was added to."""
     t = value.type
     if not isinstance(t, Table):
-        assert isinstance(t, Scalar)
-        low = None if t == F32 else Lit(0.0, F64)
-        return _Wide(_in_f64(b, value), low, value, lit_like(0.0, t))
+        return _Wide(_in_f64(b, value), None if t == F32 else Lit(0.0, F64))
     if t.elem == F64:
         return _Wide(value, zeros(b, t))
     assert isinstance(value, Var), "there are no literal tables"

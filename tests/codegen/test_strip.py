@@ -26,11 +26,13 @@ from peffects.ir.syntax import (
     Atom,
     Bounds,
     Cond,
+    FinSet,
     Fold,
     For,
     Monoid,
     Program,
     Ref,
+    Table,
     Var,
     WithAcc,
 )
@@ -45,6 +47,20 @@ def column_sums() -> Program:
     x = s.table("x", "d", "n")
     j, i = s.index("j", "n"), s.index("i", "d")
     return s.done(tabulate(s.b, [j], lambda o: reduce(o, [i], lambda q: q.index(x, i, j))))
+
+
+def added_across_lanes() -> Program:
+    """r[i, q] += b[q, j] a[i, j]: neighbours in j lie side by side, and add to one total."""
+    s = Sketch("across")
+    a, b = s.table("a", "d", "n"), s.table("b", "k", "n")
+    i, j, q = s.index("i", "d"), s.index("j", "n"), s.index("q", "k")
+    ref = Var("r", Ref(Monoid.ADD, Table((FinSet(s.known["d"]), FinSet(s.known["k"])), F64)))
+    body, row, cell = s.b.nested(), s.b.nested(), s.b.nested()
+    product = cell.prim(p.MUL, cell.index(b, q, j), cell.index(a, i, j))
+    cell.accumulate(ref, (i, q), product)
+    row.loop([q], cell.block())
+    body.loop([i, j], row.block())
+    return s.done(*s.b.emit(WithAcc((ref,), body.block())))
 
 
 def column_softmax() -> Program:
@@ -90,6 +106,11 @@ Made = tuple[Callable[[], Program], Callable[[int], tuple[Any, ...]], float]
 STRIPPED: list[Made] = [
     (programs.matmul, lambda n: (RNG.normal(size=(3, 4)), RNG.normal(size=(4, n))), 1e-13),
     (column_sums, lambda n: (RNG.integers(-1000, 1000, (5, n)) / 8.0,), 0.0),  # sums are exact
+    (
+        added_across_lanes,
+        lambda n: (RNG.integers(-99, 99, (3, n)) / 8.0, RNG.integers(-99, 99, (4, n)) / 8.0),
+        0.0,  # sums are exact
+    ),
     (column_softmax, lambda n: (RNG.normal(size=(5, n)),), 1e-13),
     (column_recurrence, lambda n: (RNG.normal(size=(4, n)), RNG.normal(size=2)), 0.0),
 ]
