@@ -31,6 +31,7 @@ from peffects.parallel.packed import Packed
 from peffects.places import speaks_for_users
 from peffects.source import is_internal_file
 from peffects.staging.accumulators import Reference
+from peffects.staging.array_likes import takes_arrays, with_tables
 from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
@@ -245,6 +246,8 @@ class Hooks(Writes, SpecialMethods):
             if calls_back:
                 args = tuple(self.each_of(args))
                 kwargs = dict(zip(kwargs, self.each_of(kwargs.values()), strict=True))
+            if current() is not None and takes_arrays(function):
+                args, kwargs = with_tables(function, args, kwargs, symbols_only=True)
             return for_user(function, *args, **kwargs)
 
         return call

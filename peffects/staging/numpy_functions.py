@@ -18,6 +18,7 @@ from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
 from peffects.staging import elementary, linear_algebra, norms, ops, sorting
 from peffects.staging.accumulators import as_table
+from peffects.staging.array_likes import takes_arrays, with_tables
 from peffects.staging.array_methods import element_type
 from peffects.staging.complex_numbers import imaginary_part, phase, real_part
 from peffects.staging.numpy_choices import choices, kron, percentile, quantile, take_along_axis
@@ -237,6 +238,9 @@ FUNCTIONS: dict[object, Function] = {
 if hasattr(np, "astype"):  # numpy 2.1
     FUNCTIONS[np.astype] = lambda x, dtype: convert(x, element_type(dtype))
 
+_FIRST = ("a", "x", "m", "arr", "ary", "array", "v")
+"""What numpy calls the first argument of a function."""
+
 _LENGTH_UNKNOWN = "How long its result is depends on values; do it before the kernel."
 _ADVICE = {
     "unique": _LENGTH_UNKNOWN, "nonzero": _LENGTH_UNKNOWN, "argwhere": _LENGTH_UNKNOWN,
@@ -264,6 +268,16 @@ def name_of(function: Callable[..., object]) -> str:
     return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
+def _first_by_place(
+    args: tuple[object, ...], kwargs: dict[str, object], signature: inspect.Signature
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The array that is given by numpy's name for it, where ours is another."""
+    for name in _FIRST:
+        if not args and name in kwargs and name not in signature.parameters:
+            args = (kwargs.pop(name),)
+    return args, kwargs
+
+
 def call(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> object:
@@ -276,7 +290,10 @@ def call(
             at=here(),
             fix=_ADVICE.get(function.__name__, _ELEMENTS),
         )
+    if takes_arrays(function):
+        args, kwargs = with_tables(function, tuple(args), dict(kwargs))
     signature = inspect.signature(found)
+    args, kwargs = _first_by_place(tuple(args), dict(kwargs), signature)
     # The layout of memory is no matter of kernels; what is None was left out.
     options = {
         key: value

@@ -19,6 +19,7 @@ from peffects.ir import primitives as op
 from peffects.ir.syntax import SCALARS
 from peffects.staging import elementary, maths
 from peffects.staging.accumulators import as_table
+from peffects.staging.array_likes import with_tables
 from peffects.staging.numpy_products import matmul
 from peffects.staging.numpy_reductions import cumprod, cumsum, reduction
 from peffects.staging.numpy_shapes import expand_dims
@@ -168,6 +169,7 @@ def ufunc(
             else "Write it with the functions of `pe`, element by element: "
             "`pe.table(lambda i: ...)`.",
         )
+    args, kwargs = with_tables(numpys, tuple(args), dict(kwargs))
     options = {k: value for k, value in kwargs.items() if value is not None or k == "axis"}
     if (options and method == "__call__") or "out" in options:
         raise KernelTypeError(
