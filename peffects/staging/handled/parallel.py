@@ -73,7 +73,11 @@ class StagedFor(ParFor):
     __slots__ = ("shown",)
 
     def __init__(
-        self, n: StagedSet, body: Callable[[Any], Any], shown: bool, place: SrcInfo | None = None
+        self,
+        n: StagedSet,
+        body: Callable[[Any], Any],
+        shown: bool,
+        place: Site | SrcInfo | None = None,
     ) -> None:
         super().__init__(n, body, place)
         self.shown = shown
