@@ -29,14 +29,19 @@ LATE_IMPORTS = {
     ): "imports numba, which takes longer than many programs",
     ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
     ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
-    ("cloudpickle", "peffects/pickling.py"): "an extra, which only closures need",
+    ("cloudpickle", "peffects/by_value.py"): "an extra, which only closures need",
     ("peffects", "peffects/cli.py"): "`doctor` must run where the compiler's parts are broken",
 }
 # Where everything may be caught, and why.
 CATCH_ALLS: dict[str, str] = {
     "peffects/answers.py": "what a user's function for copies raises gets a note and goes on",
+    "peffects/notices.py": "a user's `repr` in a message is never an error of its own",
     "peffects/parallel/executors.py": "an iteration's exception is noted, raised in index order",
+    "peffects/parallel/processes.py": "what a user's value raises when it is read is told",
     "peffects/parallel/tasks.py": "an iteration's exception is noted, raised in index order",
+    "peffects/parallel/worker.py": "what users' code raises goes back, with its iteration",
+    "peffects/pickling.py": "what a user's value raises when it is pickled is told",
+    "peffects/state_changes.py": "a user's value that does not pickle cannot be compared",
 }
 
 PRIVATE = re.compile(

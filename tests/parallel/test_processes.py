@@ -182,8 +182,9 @@ def test_an_exception_whose_constructor_wants_other_arguments_comes_back(
     def body(i: int) -> None:
         raise Refused(1, 2)
 
-    with pytest.raises(Refused, match=r"^1 2$"):
+    with pytest.raises(Refused) as caught:
         run(pfor(Fin(1), body), executor=processes)
+    assert str(caught.value) == "1 2"
 
 
 def test_bodies_and_results_that_do_not_pickle_are_refused_with_the_line(

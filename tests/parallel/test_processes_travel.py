@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib
 import logging
 import os
 import subprocess
@@ -323,7 +324,7 @@ def test_pickled_tells_whatever_a_part_raises(error: Exception) -> None:
 def test_what_cannot_be_pickled_does_not_end_debug_mode() -> None:
     @effectful
     def chooses() -> Any:
-        held = yield from get()
+        held: Any = yield from get()
         x = yield from amb([1, 2])
         return held.when, x
 
@@ -349,9 +350,7 @@ class Missing(OSError):
         super().__init__(2, reason, name)
 
 
-class Several(ExceptionGroup[Exception]):
-    def derive(self, excs: Any) -> Several:
-        return Several(self.message, excs)
+class Several(ExceptionGroup[Exception]): ...
 
 
 def raises_wrapped() -> None:
@@ -470,9 +469,8 @@ def test_iterations_see_what_is_around_their_loop(
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def body(i: int) -> Any:
-        import of_the_loop  # type: ignore[import-not-found]
-
-        return os.getcwd(), os.environ["OF_THE_LOOP"], of_the_loop.NAME, sys.getrecursionlimit()
+        name = importlib.import_module("of_the_loop").NAME
+        return os.getcwd(), os.environ["OF_THE_LOOP"], name, sys.getrecursionlimit()
 
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + 77)
