@@ -14,13 +14,16 @@ import numpy as np
 
 from peffects.errors import ValueRangeError
 from peffects.ir import primitives as op
+from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import F64, I64, FinSet, Scalar
+from peffects.places import speaks_for_users
 from peffects.staging import maths
 from peffects.staging.accumulators import Reference, as_table
 from peffects.staging.array_methods import element_type
 from peffects.staging.complex_numbers import complex_of, imaginary_part, real_part
 from peffects.staging.complex_tables import complex_part, of_dtype
 from peffects.staging.domains import as_sets
+from peffects.staging.for_user import for_user
 from peffects.staging.lengths import known_size
 from peffects.staging.numpy_joins import of_numbers
 from peffects.staging.numpy_shapes import shape_of
@@ -37,7 +40,7 @@ from peffects.staging.scalars import (
 )
 from peffects.staging.trace import current, here
 from peffects.staging.views import Place, ViewTracer
-from peffects.staging.whole_numbers import known_whole, literal_whole, whole_number
+from peffects.staging.whole_numbers import Number, known_whole, literal_whole, whole_number
 
 __all__ = ["CREATION", "array", "full", "like"]
 
@@ -143,20 +146,27 @@ def linspace(
     return ViewTracer([dim], elem, read)
 
 
-def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = float) -> object:
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> object:
     """`np.eye`."""
+    return _of_places(op.EQ, (N, M), whole_number(k, "`k` of `np.eye`"), dtype)
+
+
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> object:
+    """`np.tri`."""
+    return _of_places(op.LE, (N, M), whole_number(k, "`k` of `np.tri`"), dtype)
+
+
+def _of_places(relation: Primitive, sizes: tuple[Any, Any], k: Number, dtype: Any) -> object:
+    """A matrix that is 1 where the column has a relation to the row, k columns further."""
     elem = element_type(dtype)
-    k = whole_number(k, "`k` of `np.eye`")
-    dims = shape_of((n, n if m is None else m))
+    rows, columns = sizes
 
     def read(places: tuple[Place, ...]) -> object:
         row, column = places
-        on = compare(
-            op.EQ, column, row if isinstance(k, int) and k == 0 else binary(op.ADD, row, k)
-        )
-        return convert(on, elem)
+        moved = row if isinstance(k, int) and k == 0 else binary(op.ADD, row, k)
+        return convert(compare(relation, column, moved), elem)
 
-    return ViewTracer(dims, elem, read)
+    return ViewTracer(shape_of((rows, rows if columns is None else columns)), elem, read)
 
 
 def array(value: Any, dtype: Any = None) -> object:
@@ -179,19 +189,20 @@ def _has_symbols(value: object) -> bool:
 def _while_staging(original: Function, new: Function, of_symbols: bool = False) -> Function:
     """`new` in a kernel (if `of_symbols`, of symbols only), `original` elsewhere."""
 
+    @speaks_for_users
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         kwargs = {key: value for key, value in kwargs.items() if key not in ("order", "copy")}
-        if current() is None or (of_symbols and not _has_symbols(args[0])):
+        if current() is None or (of_symbols and not _has_symbols((*args, *kwargs.values()))):
             return original(*args, **kwargs)
-        return new(*args, **kwargs)
+        return for_user(new, *args, **kwargs)
 
     return call
 
 
 _MAKERS: list[tuple[Function, Function]] = [
     (np.zeros, _of(0)), (np.ones, _of(1)), (np.empty, _of(0)), (np.full, full),
-    (np.arange, arange), (np.linspace, linspace), (np.eye, eye),
+    (np.arange, arange), (np.linspace, linspace), (np.eye, eye), (np.tri, tri),
     (np.identity, lambda n, dtype=float: eye(n, dtype=dtype)),
 ]  # fmt: skip
 _CONVERTERS: list[tuple[Function, Function]] = [

@@ -250,6 +250,7 @@ CASES: dict[str, Function] = {
         np.linspace(1, 2, len(v)),
         np.linspace(0.0, 1.0, len(v), endpoint=False),
     ),
+    "tri": lambda v, m, k, s: (np.tri(len(v)), np.tri(2, 3, 1), np.tri(3, 2, -1, dtype=int)),
     "eye": lambda v, m, k, s: (np.eye(len(v)), np.eye(2, 3, 1), np.eye(3, dtype=bool)),
     "identity": lambda v, m, k, s: np.identity(len(k)),
     "array": lambda v, m, k, s: (
