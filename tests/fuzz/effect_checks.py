@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import copy
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,7 @@ from peffects.staging.stage import Staged, stage
 
 __all__ = ["check_executors", "check_staged"]
 
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 ARGUMENTS = [(0.3, 3), (-0.8, 2), (1.4, 0), (0.05, 4)]
 X = np.array([0.1, -0.4, 0.9])
 
@@ -92,19 +95,38 @@ def executors(seed: int) -> Iterator[list[Executor]]:
         yield [Threads(2, chunk=1), Shuffled(seed), processes]
 
 
-def check_executors(drawn: EffectProgram, others: list[Executor]) -> str:
-    """The machine gives the same on all executors, also for a parallel loop of the program."""
+def told(computation: Any, source: str, executor: Executor, **options: Any) -> Any:
+    """What the machine gives: a value, or all that is told of an error that is polite."""
+    try:
+        return run(computation, executor=executor, **options)
+    except Exception as error:
+        check_polite(error, source)
+        notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in iteration")]
+        return f"{type(error).__name__}: {_ADDRESS.sub('..', str(error))}", *notes
+
+
+def check_executors(
+    drawn: EffectProgram,
+    others: list[Executor],
+    arguments: Sequence[tuple[float, int]] = ARGUMENTS,
+) -> str:
+    """The machine gives the same on all executors, also for a parallel loop of the program.
+
+    That is values and failures: class, text, place, iteration; with copies of answers, too.
+    """
     program = load(drawn.text)["program"]
 
     def looped(s: Any, n: Any, x: Any) -> Any:
         return pe.pfor(Fin(n), lambda i: program(s + 0.5 * float(i), n, x))
 
-    for s, n in ARGUMENTS:
+    for s, n in arguments:
         for computation in (program, looped):
-            meant = outcome(computation, drawn.text, (s, n, X), Serial())
+            meant = told(computation(s, n, X), drawn.text, Serial())
             for executor in others:
-                found = outcome(computation, drawn.text, (s, n, X), executor)
+                found = told(computation(s, n, X), drawn.text, executor)
                 check_equal(_plain(found), _plain(meant), 0.0)
+            copied = told(computation(s, n, X), drawn.text, others[-1], copy_answers=copy.deepcopy)
+            check_equal(_plain(copied), _plain(meant), 0.0)
     return "same"
 
 
