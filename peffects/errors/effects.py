@@ -204,6 +204,8 @@ class NotReplayable(PeffectsError):
 class LoopValuesError(PeffectsError):
     """A traverse clause gave its continuation another number of values than the loop has indices.
 
+    Or an iteration has an answer that its handler did not make: one further out ended it.
+
     Wrong::
 
         return (yield from k(answers[:1]))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from peffects.effects import Eff, Effect, Operation
+from peffects.handlers.traversal import pairs_of
 from peffects.handling import ParHandler
 from peffects.parallel.monoid import Monoid
 
@@ -78,8 +79,9 @@ class accumulate(ParHandler[Accum[T]]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Each iteration starts empty; the parts are combined in index order."""
         answers = yield from loop(lambda i: self._with(total=self.empty))
+        parts, values = pairs_of(self, answers)
         total = self.total
-        for part, _ in answers:
+        for part in parts:
             total = self.combine(total, part)
         self.total = total
-        return (yield from k([value for _, value in answers]))
+        return (yield from k(values))

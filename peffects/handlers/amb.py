@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeAlias, TypeVar
 from peffects.clauses import final, multi
 from peffects.effects import Eff, Effect, Operation, effectful
 from peffects.errors import EffectArgumentError
+from peffects.handlers.traversal import lists_of
 from peffects.handling import ParHandler
 from peffects.parallel.pfor import pfor
 from peffects.source import caller
@@ -147,7 +148,7 @@ class all_worlds(ParHandler[Amb]):
         """Run the rest for each combination of the iterations' results."""
         answers = yield from loop()
         results: list[Any] = []
-        for choice in itertools.product(*answers):
+        for choice in itertools.product(*lists_of(self, answers)):
             results += yield from k(list(choice))
         return results
 
@@ -180,7 +181,7 @@ class parallel_worlds(ParHandler[Amb]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Run the rest for each combination of the iterations' results, in parallel."""
         answers = yield from loop()
-        choices = [list(choice) for choice in itertools.product(*answers)]
+        choices = [list(choice) for choice in itertools.product(*lists_of(self, answers))]
         worlds = yield from pfor(choices, k)
         return list(itertools.chain.from_iterable(worlds))
 
@@ -218,7 +219,7 @@ class first_worlds(ParHandler[Amb]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Run the rest for one combination after the other, until there are enough results."""
         answers = yield from loop(lambda i: self._with(missing=math.inf))
-        return (yield from self._enough(map(list, itertools.product(*answers)), k))
+        return (yield from self._enough(map(list, itertools.product(*lists_of(self, answers))), k))
 
     def _enough(self, choices: Iterable[Any], k: Resumption[Any, list[Any]]) -> Eff[Any, list[Any]]:
         results: list[Any] = []
@@ -269,7 +270,7 @@ class weighted_worlds(ParHandler[Amb]):
         answers = yield from loop(lambda i: self._with(weight=Fraction(1)))
         before = self.weight
         results: list[Any] = []
-        for choice in itertools.product(*answers):
+        for choice in itertools.product(*lists_of(self, answers)):
             self.weight = before * math.prod(weight for _, weight in choice)
             results += yield from k([value for value, _ in choice])
         return results

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
 from peffects.errors import EffectArgumentError
+from peffects.handlers.traversal import pairs_of
 from peffects.handling import BasicHandler, CollectHandler
 from peffects.source import caller
 
@@ -99,5 +100,6 @@ class fake_clock(CollectHandler[Clock]):
 
     def collect(self, answers: list[Any]) -> Sequence[Any]:
         """The iterations started together; the rest starts when the last one has ended."""
-        self.time_s = max([self.time_s, *(time_s for time_s, _ in answers)])
-        return [value for _, value in answers]
+        times_s, values = pairs_of(self, answers)
+        self.time_s = max([self.time_s, *times_s])
+        return values

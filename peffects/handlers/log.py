@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
+from peffects.handlers.traversal import pairs_of
 from peffects.handling import BasicHandler, ParHandler
 
 if TYPE_CHECKING:
@@ -114,12 +115,13 @@ class log_list(ParHandler[Log]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Each iteration has a list of its own; the lists are joined in index order."""
         answers = yield from loop(lambda i: self._with(newest=None))
+        parts, values = pairs_of(self, answers)
         newest = self.newest
-        for messages, _ in answers:
+        for messages in parts:
             for message in messages:
                 newest = newest, message
         self.newest = newest
-        return (yield from k([value for _, value in answers]))
+        return (yield from k(values))
 
 
 class log_to(BasicHandler[Log]):

@@ -15,6 +15,7 @@ import numpy as np
 
 from peffects.effects import Eff, Effect, Operation
 from peffects.errors import ScanDependenceError
+from peffects.handlers.traversal import pairs_of
 from peffects.handling import ParHandler
 from peffects.parallel.monoid import Monoid
 
@@ -83,15 +84,17 @@ class prefix_sums(ParHandler[Scan[T]]):
         """Learn what each iteration adds, then run each with the sum of those before it."""
         first = yield from loop(lambda i: self._with(before=self.empty, own=self.empty))
         at, own, starts = self.combine(self.before, self.own), self.own, []
-        for added, _ in first:
+        parts, _ = pairs_of(self, first)
+        for added in parts:
             starts.append(self._with(before=at, own=self.empty))
             at, own = self.combine(at, added), self.combine(own, added)
         second = yield from loop(starts)
-        for i, ((added, _), (again, _)) in enumerate(zip(first, second, strict=True)):
+        parts_again, values = pairs_of(self, second)
+        for i, (added, again) in enumerate(zip(parts, parts_again, strict=True)):
             if not _equal(added, again):
                 raise _dependent(i, added, again)
         self.own = own
-        return (yield from k([value for _, value in second]))
+        return (yield from k(values))
 
 
 def _equal(x: Any, y: Any) -> bool:

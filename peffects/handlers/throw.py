@@ -9,13 +9,14 @@ body gives results and errors side by side.  For `catch` and Python exceptions s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeAlias, TypeVar
 
 from peffects.clauses import final
 from peffects.effects import Eff, Effect, Operation
-from peffects.handling import ParHandler, handle
+from peffects.handlers.traversal import foreign_answer
+from peffects.handling import Handler, ParHandler, handle
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
@@ -103,6 +104,14 @@ class _EndsWithErr(Generic[X]):
         return Err(error)
 
 
+def _values(handler: Handler[Any, Any], answers: Sequence[Any]) -> list[Any]:
+    try:
+        return [answer.value for answer in answers]
+    except AttributeError:
+        wrong = next(answer for answer in answers if not isinstance(answer, Ok))
+        raise foreign_answer(handler, wrong) from None
+
+
 class weak_exceptions(_EndsWithErr[X], ParHandler[Throw[X]]):
     """Answers `Ok(result)` or `Err(error)`: of a loop's errors the first in index order.
 
@@ -132,7 +141,7 @@ class weak_exceptions(_EndsWithErr[X], ParHandler[Throw[X]]):
         for answer in answers:
             if isinstance(answer, Err):
                 return answer
-        return (yield from k([answer.value for answer in answers]))
+        return (yield from k(_values(self, answers)))
 
 
 class combine_errors(_EndsWithErr[X], ParHandler[Throw[X]]):
@@ -165,7 +174,7 @@ class combine_errors(_EndsWithErr[X], ParHandler[Throw[X]]):
         errors = [answer.error for answer in answers if isinstance(answer, Err)]
         if errors:
             return Err(functools.reduce(self.combine, errors))
-        return (yield from k([answer.value for answer in answers]))
+        return (yield from k(_values(self, answers)))
 
 
 class collect_errors(ParHandler[Throw[X]]):
@@ -209,7 +218,7 @@ class collect_errors(ParHandler[Throw[X]]):
         errors = [error for answer in answers if isinstance(answer, Err) for error in answer.error]
         if errors:
             return Err(errors)
-        return (yield from k([answer.value for answer in answers]))
+        return (yield from k(_values(self, answers)))
 
 
 if MYPY:

@@ -184,7 +184,7 @@ class _Session:
             return replacement
         if isinstance(function, FunctionType):
             return self._users(function) if is_users(function) else function
-        if isinstance(function, type):
+        if isinstance(function, type) or not callable(function):
             return function
         return lambda *args, **kwargs: as_computed(function(*args, **kwargs))
 

@@ -5,7 +5,7 @@ A Python error is right where plain Python (the machine, or `.debug`) raises the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,13 @@ def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
     return None
 
 
-def _check_native(native: Callable[[], Any], plain: list[Callable[[], Any]], source: str) -> str:
-    """Python's errors come from plain Python, too, or from a side of an `if` that it did not take."""
+def _check_native(
+    native: Callable[[], Any], plain: Sequence[Callable[..., Any]], source: str
+) -> str:
+    """Python's errors come from plain Python, too, or from a side of an `if` it did not take."""
     ending = _ending(native, source)
     if ending is None or isinstance(ending, PeffectsError):
-        return "works" if ending is None else ending.code  # type: ignore[attr-defined,no-any-return]
+        return "works" if ending is None else ending.code
     raised = [_ending(call, source) for call in plain]
     alike = any(type(error) is type(ending) for error in raised)
     if not alike and not isinstance(ending, NameError | TypeError | AttributeError):

@@ -125,7 +125,8 @@ def _other_statement(choices: Choices, node: ast.AST) -> ast.AST | None:
              "return", "raise ValueError(s)", "s += 'a'", "s = [x, x]", "print(s)", "break",
              "with s: pass", "for s in s: pass", "s = s if s else x",
              "try:\n    s = s / 0\nfinally:\n    s = 1.0", "x.append(s)", "s = {s: x}",
-             "s = x if s > 0.1 else y", "s = i", "def s(): return s()", "lambda: s", "s.x = 1")  # fmt: skip
+             "s = x if s > 0.1 else y", "s = i", "def s(): return s()", "lambda: s",
+             "s.x = 1")  # fmt: skip
     return ast.parse(choices.item(texts)).body[0]
 
 

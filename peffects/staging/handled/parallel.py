@@ -20,6 +20,7 @@ from peffects.effects import Eff, Effect, check_performed
 from peffects.errors import KernelEffectError
 from peffects.handlers.accum import accumulate
 from peffects.handlers.throw import weak_exceptions
+from peffects.handlers.traversal import foreign_answer
 from peffects.handling import BasicHandler, CollectHandler, Handled, Handler, SplitHandler
 from peffects.ir import primitives as op
 from peffects.ir.syntax import Lit, Monoid
@@ -184,6 +185,8 @@ def _collect(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any])
 def _accumulate(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, Any]) -> Any:
     """Each iteration starts empty; the parts are combined: by a reduction where there is one."""
     answers = yield from loop(lambda i: self._with(total=self.empty))
+    if not isinstance(answers.columns, tuple) or len(answers.columns) != 2:
+        raise foreign_answer(self, answers.columns)
     parts, values = answers.part(0), answers.part(1)
     self.total = combined(self.combine, self.total, parts)
     return (yield from k(values))
@@ -201,7 +204,7 @@ def _first_error(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, A
         case Outcome(ok, value, error):
             flags, values, errors = ok, answers.with_columns(value), answers.with_columns(error)
         case other:
-            raise AssertionError(f"no answer of `{type(self).__name__}`: {other!r}")
+            raise foreign_answer(self, other)
     machine: Any = staging().effects
     if flags is None and all(map(_has_elements, answers.sets)):
         machine.pending = ConditionalExit(True, lambda: Err(errors.at_ordinal(0)))
