@@ -23,6 +23,7 @@ from peffects.codegen.loop_ir import (
     STRIP,
     STRIP_STOP,
     STRIP_WIDTH,
+    AddTo,
     Apply,
     Assign,
     Branch,
@@ -129,6 +130,13 @@ class _Count:
             case Store(memory, _, value):
                 self.expr(value, times)
                 self.touch(memory, times)
+            case AddTo(memory, low, _, value):
+                self.expr(value, times)
+                self.touch(memory, times)
+                self.operations += times
+                if low is not None:  # what rounding took is found, and added to it
+                    self.touch(low, times)
+                    self.operations += 3 * times
             case PutSlot(_, value):
                 self.expr(value, times)
             case Loop(index, start, stop, body):
