@@ -130,11 +130,13 @@ class _Count:
             case Store(memory, _, value):
                 self.expr(value, times)
                 self.touch(memory, times)
-            case AddTo(memory, low, _, value, _):
-                self.expr(value, 2 * times)
+            case AddTo(memory, low, _, value):
+                self.expr(value, times)
                 self.touch(memory, times)
-                if low is not None:
+                self.operations += times
+                if low is not None:  # what rounding took is found, and added to it
                     self.touch(low, times)
+                    self.operations += 3 * times
             case PutSlot(_, value):
                 self.expr(value, times)
             case Loop(index, start, stop, body):

@@ -37,11 +37,12 @@ def terms(kind: str, dtype: str, n: int) -> Array:
         case "equal":
             return np.full(n, 0.1, dtype)
         case "signs":
-            return (rng.integers(0, 2, n, np.int8) * np.int8(2) - np.int8(1)) * np.dtype(
-                dtype
-            ).type(0.1)
+            signs: Array = np.where(rng.integers(0, 2, n, np.int8) == 0, -1, 1).astype(dtype)
+            signs *= signs.dtype.type(0.1)
+            return signs
         case _:
-            return rng.random(n, np.dtype(dtype))
+            found: Array = rng.random(n, np.dtype(dtype))
+            return found
 
 
 @cache
@@ -49,7 +50,7 @@ def exact_sum(kind: str, dtype: str, n: int, what: str, part: tuple[int | None, 
     """The sum of a function of a slice of the terms, rounded once."""
     x = terms(kind, dtype, n)[slice(*part)].astype(np.float64)
     values = {"x": x, "|x|": np.abs(x), "xx": x * x}[what]
-    return math.fsum(memoryview(np.ascontiguousarray(values)))
+    return math.fsum(values)
 
 
 @dataclass(frozen=True)
