@@ -535,7 +535,7 @@ def _goes_on(k: Resumption[Any, Any], at: SrcInfo) -> KernelEffectError:
     return KernelEffectError(
         f"the traverse clause of `{type(k._handler).__name__}` goes on after `k`, and its loop is "
         "on one side of an `if`, or in a loop, that depends on values of the kernel.",
-        at=place or UNKNOWN,
+        at=place_of_site(place),
         fix="End the clause with `return (yield from k(values))`, and do the rest in the return "
         "clause.",
     )
