@@ -209,7 +209,6 @@ class Machine(Stack):
         known = None if thrown is None else thrown.__traceback__
         evidence, answers = self.mark.evidence, self.mark.answers
         item: Any = None
-        assert gen is not None, "invariant: there is a generator to run"
         try:
             while True:
                 try:
@@ -224,8 +223,7 @@ class Machine(Stack):
                     if NEWEST.last is not None:
                         settled(cast("GeneratorType[Any, Any, Any]", gen).gi_code)
                     if frames is None and self.mark is TOP:
-                        self.result = sent
-                        self.done = True
+                        self.result, self.done = sent, True
                     return RETURNED, sent
                 thrown = None
                 if yielded.__class__ is not tuple:
@@ -241,9 +239,8 @@ class Machine(Stack):
                         answer = self._answering(item, evidence)
                     if answer is not None:
                         clause, owner = answer
-                        sent = clause(owner.handler, item)
-                        if sent is None:
-                            sent = NONE
+                        given = clause(owner.handler, item)
+                        sent = NONE if given is None else given
                         if log is not None:
                             sent, kept = self.keep(sent) if self.keep else (sent, sent)
                             log = ((log, item), kept)
