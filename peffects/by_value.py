@@ -2,9 +2,9 @@
 
 That is cloudpickle's work (an optional extra).  Here is what it does not know: operations have
 slots, with setters in their constructors; exceptions keep their causes, and their constructor is
-not called again; code keeps its file, so that tracebacks show the user's lines; a class that comes
-back to the process where it was defined is the class there, as it is, and not overwritten by what
-it was elsewhere.  Layer 1; next: `pickling.py`.
+not called again; code keeps its file, and that of a cell its text, for the lines of messages; a
+class that comes back to the process where it was defined is the class there, as it is, and not
+overwritten by what it was elsewhere.  Layer 1; next: `pickling.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import copyreg
 import dataclasses
 import functools
 import io
+import linecache
 import sys
 import threading
 import uuid
@@ -82,7 +83,7 @@ def _pickler(module: ModuleType) -> Any:
 
     def reduce_code(code: CodeType) -> Reduced:
         make, args, *_ = base.dispatch_table[CodeType](code)
-        return _code_in_file, (code.co_filename, make, args)
+        return _code_in_file, (code.co_filename, _source_of(code), make, args)
 
     ours = {CodeType: reduce_code, type(dataclasses.MISSING): _reduce_missing}
     table = ChainMap(ours, base.dispatch_table)
@@ -95,7 +96,17 @@ def _reduce_missing(_: object) -> Reduced:
     return getattr, (dataclasses, "MISSING")
 
 
-def _code_in_file(filename: str, make: Callable[..., CodeType], args: tuple[Any, ...]) -> CodeType:
+def _source_of(code: CodeType) -> list[str] | None:
+    """The lines of a cell, or of what `exec` was given, which no other process can read."""
+    kept = linecache.cache.get(code.co_filename, ())
+    return kept[2] if len(kept) == 4 and kept[1] is None else None
+
+
+def _code_in_file(
+    filename: str, source: list[str] | None, make: Callable[..., CodeType], args: tuple[Any, ...]
+) -> CodeType:
+    if source is not None and filename not in linecache.cache:
+        linecache.cache[filename] = sum(map(len, source)), None, source, filename
     return make(*args).replace(co_filename=filename)
 
 

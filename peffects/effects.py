@@ -37,7 +37,7 @@ from typing import (
 
 from peffects.errors import MissingYieldFromError, NotAComputationError, OperationDefinitionError
 from peffects.slotting import OperationType
-from peffects.source import caller, of_code
+from peffects.source import UNKNOWN, SrcInfo, caller, of_code
 from peffects.unperformed import NEWEST, Canary, crowded, late, look_at_new, made, performed
 
 if TYPE_CHECKING:
@@ -522,11 +522,16 @@ def check_computation(value: object, where: str) -> None:
     )
 
 
-def check_performed(value: object, what: str) -> None:
+def _unknown() -> SrcInfo:
+    return UNKNOWN
+
+
+def check_performed(value: object, what: str, place: Callable[[], SrcInfo] = _unknown) -> None:
     """Refuse a computation as a final result: somebody forgot to perform it."""
     if isinstance(value, Computation):
         performed(value)
         raise MissingYieldFromError(
             f"missing `yield from`: the result of {what} is {value!r}, which was never performed.",
+            at=place(),
             fix="Write `return (yield from ...)`.",
         )

@@ -18,7 +18,7 @@ from peffects.loops import OnTick, ParFor
 from peffects.machine import Machine
 from peffects.parallel.executors import Executor, Serial, inside_a_loop, run_plainly
 from peffects.places import strip_internal
-from peffects.source import SrcInfo
+from peffects.source import SrcInfo, caller
 
 __all__ = ["run", "use_executor"]
 
@@ -114,5 +114,5 @@ else:
         except BaseException as error:
             strip_internal(error, None)
             raise
-        check_performed(result, "`run`")
+        check_performed(result, "`run`", caller)
         return result

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from peffects.effects import Effect, Operation, effectful
 from peffects.errors import (
     IndexSetError,
+    MissingYieldFromError,
     NotAComputationError,
     PeffectsError,
 )
@@ -215,3 +216,9 @@ def test_the_line_of_a_loop_under_run_async_is_told() -> None:
     with pytest.raises(LookupError) as caught:
         asyncio.run(run_async(loop))
     assert caught.value.__notes__[0].endswith("loop = pfor(Fin(2), fails)  # here")
+
+
+def test_a_result_that_nobody_performed_names_the_line_of_run() -> None:
+    with pytest.raises(MissingYieldFromError) as caught:
+        run(gives_a_computation(0))  # the run
+    assert "# the run" in caught.value.at.snippet()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import linecache
 import logging
 import os
 import subprocess
@@ -233,6 +234,32 @@ def test_a_module_that_workers_cannot_import_is_told(processes: Processes) -> No
         del sys.modules["only_here"]
     assert "pfor(Fin(2)" in caught.value.at.snippet()
     assert "register_pickle_by_value" in caught.value.fix
+
+
+CELL = """\
+def body(i):
+    raise LookupError("bad")  # this line
+
+def loop():
+    return pfor(Fin(2), body)  # the loop
+"""
+
+
+def test_the_lines_of_a_cell_travel_with_its_code(processes: Processes) -> None:
+    """Its text is nowhere but in this process, and what unwinds is seen in it."""
+    linecache.cache["<a cell>"] = len(CELL), None, CELL.splitlines(keepends=True), "<a cell>"
+    space: dict[str, Any] = {"pfor": pfor, "Fin": Fin, "__name__": "__main__"}
+    exec(compile(CELL, "<a cell>", "exec"), space)
+
+    @effectful
+    def nested(i: int) -> Any:
+        return (yield from space["loop"]())
+
+    with pytest.raises(LookupError) as caught:
+        run(pfor(Fin(1), nested), executor=processes)
+    inner, _, lines = caught.value.__notes__
+    assert inner.endswith("return pfor(Fin(2), body)  # the loop")
+    assert 'raise LookupError("bad")  # this line' in lines
 
 
 # --- what does not pickle ------------------------------------------------------------------------
@@ -541,11 +568,11 @@ def test_a_log_record_with_anything_in_it_comes_back(
 
 
 def test_operations_handlers_and_index_sets_are_results(processes: Processes) -> None:
-    def body(i: int) -> Any:
+    def body(i: int) -> Any:  # an operation that is a result is for whoever gets it
         return [Told("a"), State.get, Fin(3), tells(), Told, dataclasses.fields(Told)[0].name]
 
     (found,) = run(pfor(Fin(1), body), executor=processes)
-    assert found[0] == Told("a")
+    assert (type(found[0]), found[0].text) == (Told, "a")
     assert found[2] == Fin(3)
     assert type(found[3]) is tells
     assert found[4:] == [Told, "text"]
