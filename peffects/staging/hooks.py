@@ -317,6 +317,13 @@ class Hooks(Writes, SpecialMethods):
             return cast(WhileLoop, trace.effects.while_loop(names))
         return WhileLoop(trace, names)
 
+    def again(self, condition: object) -> object:
+        """The condition of a `while` that runs while staging, whatever it is."""
+        trace = current()
+        if trace is not None:
+            trace.count_step()
+        return condition
+
     def leaving(self, what: str, constructs: tuple[object, ...]) -> None:
         """Refuse `break`, `continue`, `return` or `raise` where it would depend on a symbol."""
         if any(getattr(construct, "traced", False) for construct in constructs):
