@@ -159,7 +159,7 @@ def second(n: Any) -> Any:
 @effectful
 def by_name(n: Any) -> Any:
     yield from accum(1.0)
-    go = lambda k: by_name(k - 1)  # noqa: E731
+    go: Any = lambda k: by_name(k - 1)  # noqa: E731
     return (yield from go(n))
 
 
