@@ -186,7 +186,8 @@ def is_pythons(error: BaseException) -> bool:
     while entry is not None and entry.tb_next is not None:
         entry = entry.tb_next
         code = entry.tb_frame.f_code
-        if code not in _SPEAKERS and not is_standard_file(code.co_filename):
+        asks = code in _SPEAKERS or code.co_name == "__getattr__"  # which says that there is none
+        if not asks and not is_standard_file(code.co_filename):
             return False
     return True
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir import primitives as op
-from peffects.places import speaks_for_users
 from peffects.staging.promotion import scalar_of
 from peffects.staging.scalars import Arithmetic, binary, weak_int
 from peffects.staging.trace import here, staging
@@ -150,7 +149,6 @@ class ArrayMethods(Arithmetic):
     def __rmatmul__(self, other: object) -> Any:
         return staging().inputs.arrays.ufunc(np.matmul, "__call__", (other, self), {})
 
-    @speaks_for_users
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

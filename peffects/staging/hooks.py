@@ -320,6 +320,13 @@ class Hooks(Writes, SpecialMethods):
             return cast(WhileLoop, trace.effects.while_loop(names))
         return WhileLoop(trace, names)
 
+    def again(self, condition: object) -> object:
+        """The condition of a `while` that runs while staging, whatever it is."""
+        trace = current()
+        if trace is not None:
+            trace.count_step()
+        return condition
+
     def leaving(self, what: str, constructs: tuple[object, ...]) -> None:
         """Refuse `break`, `continue`, `return` or `raise` where it would depend on a symbol."""
         if any(getattr(construct, "traced", False) for construct in constructs):
@@ -413,7 +420,8 @@ class Hooks(Writes, SpecialMethods):
             left, right = as_place(left, right), as_place(right, left)
         if symbol in ("is", "is not"):
             refuse_missing(left)
-            if not (is_told_apart(left) or is_told_apart(right)):
+            told_apart = is_told_apart(left) or is_told_apart(right) or _are_bools(left, right)
+            if not told_apart:
                 return (left is right) == (symbol == "is")
             symbol = "==" if symbol == "is" else "!="
         if symbol in COMPARE:
@@ -445,6 +453,12 @@ def _what(value: object) -> str:
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, ScalarTracer) and value.type == BOOL
+
+
+def _are_bools(left: object, right: object) -> bool:
+    """Whether two values are bools, one of them a symbol: `flag is True` means `==`."""
+    symbolic = _is_bool(left) or _is_bool(right)
+    return symbolic and all(isinstance(value, bool) or _is_bool(value) for value in (left, right))
 
 
 def _asks_for_itself(original: Function, found: Function) -> bool:

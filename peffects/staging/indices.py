@@ -334,7 +334,7 @@ def are_same_sets(one: object, other: object) -> object:
 
 def _are_equal(x: object, y: object) -> object:
     if not is_symbolic(x) and not is_symbolic(y):
-        return bool(np.array_equal(x, y)) if isinstance(x, np.ndarray) else x == y  # type: ignore[arg-type]
+        return bool(np.array_equal(x, np.asarray(y))) if isinstance(x, np.ndarray) else x == y
     if isinstance(x, ScalarTracer) and isinstance(y, ScalarTracer):
         same = x.atom == y.atom or staging().sizes.same(x.atom, y.atom)
         return True if same else compare(op.EQ, x, y)

@@ -483,6 +483,7 @@ class WhileLoop(_Carried):
         with trace.inside(Kind.WHILE):
             value = condition()
         if not is_symbolic(value):
+            trace.count_step()
             return bool(value)
         super().__init__(trace, names, frame)
         self.traced = True

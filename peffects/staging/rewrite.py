@@ -307,7 +307,7 @@ class _Rewriter(ast.NodeTransformer):
             raise AssertionError("performed while testing: `performing.py` moves it into the body")
         if isinstance(node.test, ast.Constant) or has_any([node.test], ast.NamedExpr):
             self.loops.append(len(self.constructs))
-            node.test = self.expr(node.test)
+            node.test = self.at(self.hook("again", self.expr(node.test)), node.test)
             node.body, node.orelse = self.body(node.body), self.body(node.orelse)
             self.loops.pop()
             return [node]

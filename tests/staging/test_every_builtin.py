@@ -133,6 +133,7 @@ EXPRESSIONS: list[Function] = [
     lambda f, v: str([v]), lambda f, v: v and 2, lambda f, v: v or 2, lambda f, v: not v,
     lambda f, v: 1 if v else 2, lambda f, v: v in [1, 2, 3], lambda f, v: 3 in (1, v),
     lambda f, v: 3 in {1: v}, lambda f, v: 3 in v, lambda f, v: 1 < v < 5, lambda f, v: v is None,
+    lambda f, v: v is True, lambda f, v: v is not False,
     lambda f, v: v == None, lambda f, v: v == "a", lambda f, v: v != (1, 2),  # noqa: E711
     lambda f, v: [1, v] == [1, 3], lambda f, v: (v, 1) < (4, 2), lambda f, v: [v] * 2,
     lambda f, v: [1] * v, lambda f, v: "ab" * v, lambda f, v: v @ v, lambda f, v: [1] + [v],
