@@ -152,7 +152,9 @@ class StagingMachine(Machine):
                     segment = frames.k._segment
                     if isinstance(segment, Segment):
                         found.append(segment.owner)
-                    elif frames.k not in self.passing:  # its clause has resumed, and goes on with a handler of its own
+                    elif (
+                        frames.k not in self.passing
+                    ):  # its clause has resumed, and goes on with a handler of its own
                         found.append(HandlerMarker(frames.k._handler, UNKNOWN))
                     frames = frames.below
                 else:
