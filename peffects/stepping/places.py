@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ def items_of(owner: Any, key: Any) -> list[Any]:
     pairs = owner.pairs if isinstance(owner, Accumulator) else None
     items = [part for item in (key if isinstance(key, tuple) else (key,)) for part in _parts(item)]
     if pairs is not None and len(items) > 1:
+        _learn_row(pairs, items)
         return [_place(pairs, items[0], items[1]), *items[2:]]
     for place, axis in enumerate(getattr(owner, "axes", ())[: len(items)]):
         if isinstance(axis, Elements) and isinstance(items[place], str):
@@ -69,12 +70,19 @@ def _place(pairs: Pairs, i: Any, j: Any) -> int:
 def packed_element(table: Packed, key: Any) -> Any:
     """`table[i, j]` or `table[i]`; an open index learns what it runs over."""
     items = key if isinstance(key, tuple) else (key,)
-    pairs = table.index_set
-    first = items[0]
-    if isinstance(first, Index):
-        _settle(first, pairs.outer, "the rows of a packed table")
+    _learn_row(table.index_set, items)
+    try:
+        return table[tuple(map(_number, items)) if len(items) > 1 else _number(key)]
+    except IndexSetError as error:
+        raise BoundsError(error.what, at=here(), fix="Give a pair of the index set.") from None
+
+
+def _learn_row(pairs: Pairs, items: Sequence[Any]) -> None:
+    """What open indices of a packed table run over."""
+    if isinstance(items[0], Index):
+        _settle(items[0], pairs.outer, "the rows of a packed table")
     if len(items) > 1 and isinstance(items[1], Index) and items[1].set.size is None:
-        row = pairs.row(int(first))
+        row = pairs.row(int(items[0]))
         if row.first != row.base.first:
             raise UnknownIndexSetError(
                 "an index that nothing gave a set runs over a row of a packed table that does not "
@@ -83,10 +91,6 @@ def packed_element(table: Packed, key: Any) -> Any:
                 fix="When debugging, give it: `over=t.index_set.row(i)`.",
             )
         _settle(items[1], row, "a row of a packed table")
-    try:
-        return table[tuple(map(_number, items)) if len(items) > 1 else _number(key)]
-    except IndexSetError as error:
-        raise BoundsError(error.what, at=here(), fix="Give a pair of the index set.") from None
 
 
 def _number(item: Any) -> Any:

@@ -132,6 +132,10 @@ class Row(np.ndarray[Any, np.dtype[Any]]):
 
     axes: tuple[IndexSet[Any] | None, ...] = ()
 
+    def __array_wrap__(self, array: Any, *args: Any) -> Any:
+        """What numpy makes of a result: a reduction to one number is that number."""
+        return super().__array_wrap__(array, *args) if array.ndim else array[()]
+
     @property
     def over(self) -> IndexSet[Any] | None:
         """What its first axis runs over."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from fuzz.choices import Choices
+from fuzz.kernel_loops import STATEMENTS
 
 __all__ = ["KernelProgram", "arguments", "kernel_program"]
 
@@ -26,7 +27,8 @@ ELEMENTS = (
     "({t}[{i} - 1] if {i} > 0 else 0.25)", "{t}[len({t}) - 1 - {i}]", "{t}[at[{i}]]",
     "{t}[(3 * {i} + 1) % len({t})]",
 )  # fmt: skip
-DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool", "int8", "uint32", "uint64")
+DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool", "int8", "uint32", "uint64",
+          "int16", "uint16")  # fmt: skip
 
 
 @dataclass
@@ -89,7 +91,10 @@ class Writer:
     def statement(self) -> list[str]:
         """The next statement."""
         self.number += 1
-        made: list[str] = getattr(self, f"w_{self.choices.item(self.kinds)}")()
+        kind = self.choices.item(self.kinds)
+        if kind in STATEMENTS:
+            return STATEMENTS[kind](self)
+        made: list[str] = getattr(self, f"w_{kind}")()
         return made
 
     def new_table(self) -> str:
@@ -110,8 +115,8 @@ class Writer:
         body = self.expression(self.scope.inside(row="i").inside(row="k"))
         rows, p = f"pe.table(lambda k: pe.tanh({body}), over=i.{side}())", f"p{self.number}"
         return [f"{p} = pe.table(lambda i: {rows}, over=x.index)",
-                f"{self.new_table()} = "
-                f"pe.table(lambda i: pe.sum(lambda k: 0.3 * {p}[i, k] * x[k]))"]  # fmt: skip
+                f"{self.new_table()} = pe.table(lambda i: "
+                f"pe.sum(lambda k: 0.3 * {p}[i, k] * x[k], over=i.{side}()), over=x)"]  # fmt: skip
 
     def w_accumulator(self) -> list[str]:
         """Scattered or gathered values, combined."""
@@ -129,10 +134,15 @@ class Writer:
     def w_slice(self) -> list[str]:
         """Slices of a table, added up or put together."""
         t = self.choices.item(self.scope.tables)
+        u = self.choices.item(self.scope.tables)
         part = self.choices.item((
             f"{t}[1:] - {t}[:-1]", f"{t}[::-1] * x", f"{t}[::2]", f"{t}[count:]", f"{t}[:count]",
             f"np.concatenate([{t}[:1], {t}[1:]])", f"np.where({t} > 0.1, {t}, x)",
             f"a[:, 0] + {t}", f"np.sort({t})", f"{t}[at]", f"np.cumsum({t}) * 0.1",
+            f"{t}[1:-1] * {u}[2:]", f"{t}[-2:]", f"a[:, 1:].sum(axis=1) * {t}", f"a[::-1].T @ {t}",
+            f"np.diff({t})", f"np.roll({t}, -1) - {u}", f"np.outer({t}, y)", f"{t}.reshape(-1, 1)",
+            f"a[at] @ y + {t}", f"np.minimum({t}, {u})[::-1]", f"np.stack([{t}, {u}])[:, ::2]",
+            f"np.repeat({t}, 2)[1:]", f"np.clip({t}, -0.3, count)", f"np.square({t}[count:])",
         ))  # fmt: skip
         return [f"s = pe.tanh(s + np.sum({part}))"]
 
@@ -146,7 +156,9 @@ class Writer:
         """Arithmetic of numbers of some type."""
         body = self.choices.item((
             "q[i]", "q[i] + q[i]", "q[i] * 2", "q[i] > 0", "min(q[i], 3)", "q[i] // 2 + q[i] % 3",
-            "-q[i] * 1", "q[i] / 2", "abs(q[i] - 1)", "at[i] - q[i]",
+            "-q[i] * 1", "q[i] / 2", "abs(q[i] - 1)", "at[i] - q[i]", "q[i] ** 2", "q[i] == 3",
+            "q[i] if x[i] > 0.0 else 1", "max(q[i], at[i])", "q[i] * x[i]", "not q[i]", "int(q[i])",
+            "(q[i] > 1) & (q[i] < 7)", "q[i] - np.int32(2)", "min(q[i], q[at[i]])", "float(q[i])",
         ))  # fmt: skip
         name = f"q{self.number}"
         return [f"{name} = pe.table(lambda i: {body})", f"typed = {name}",
@@ -211,12 +223,13 @@ class Writer:
 
 
 SMOOTH = ("assign", "table", "triangle", "accumulator", "if", "range", "slice", "prefix", "fold",
-          "state", "carried", "break")  # fmt: skip
+          "state", "carried", "break", "while", *STATEMENTS, "carried_arrays", "masked",
+          "inner_loop")  # fmt: skip
 
 
 def kernel_program(choices: Choices, smooth: bool) -> KernelProgram:
     """A kernel that gives a number, which may have a derivative, and a table of another type."""
-    writer = Writer(choices, SMOOTH if smooth else (*SMOOTH, "while", "typed", "typed"))
+    writer = Writer(choices, SMOOTH if smooth else (*SMOOTH, "typed", "typed", "typed"))
     lines = ["s = 0.1 * z", "typed = q"]
     for _ in range(choices.between(1, 4)):
         lines += writer.statement()
