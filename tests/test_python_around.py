@@ -309,7 +309,7 @@ def test_without_source_the_message_says_so() -> None:
     exec(SOURCE, space)
     with pytest.raises(ControlFlowError) as caught:
         space["clipped"](X)
-    assert "there is no source of <string>" in caught.value.fix
+    assert "The source of <string>" in caught.value.fix
     assert "pe.where" in caught.value.fix
     exec("k = pe.kernel(lambda x: pe.table(lambda i: pe.where(x[i] > s, s, x[i])))\ns = 1.0", space)
     assert space["k"](X).tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -382,4 +382,4 @@ def test_the_interactive_interpreter() -> None:
     )
     assert "total is 3.0" in done.stdout, done.stderr
     has_source = "sign is -1.0" in done.stdout
-    assert has_source or "refused: PE204 there is no source of <stdin>" in done.stdout, done.stdout
+    assert has_source or "refused: PE204 The source of <stdin>" in done.stdout, done.stdout

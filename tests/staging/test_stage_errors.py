@@ -103,12 +103,18 @@ def test_tables_of_different_sizes_do_not_become_one() -> None:
 
     def g(x: Any, n: Any) -> Any:
         y = x
-        for _ in range(n):  # here
-            y = pe.table(lambda i: 1.0, over=n + 1)
+        for _ in range(n):
+            y = pe.table(lambda i: 1.0, over=n + 1)  # here
         return y
 
     assert run(g, X, 2).tolist() == [1.0, 1.0, 1.0]
-    check(IndexSetMismatchError, g, (X, 3), "`y` runs over", "the value that it meets")
+    check(
+        IndexSetMismatchError,
+        g,
+        (X, 3),
+        "`y` comes into a loop with 3 elements",
+        "leaves a round of it with 4",
+    )
 
 
 def test_index_used_in_arithmetic_only() -> None:

@@ -258,7 +258,7 @@ def overwritten(x: Any) -> Any:
         (ControlFlowError, lambda x: [2.0 * v for v in x], "`pe.table(lambda i: f(x[i]))`"),  # here
         (ControlFlowError, unpacked, "`a, b = x[0], x[1]`"),
         (ControlFlowError, lambda x: np.r_[x, x], "`np.concatenate`"),  # here
-        (DataRaceError, overwritten, "`x = pe.state(x)`"),
+        (DataRaceError, overwritten, "`new = pe.state(x)`"),
     ],
 )
 def test_what_a_whole_table_cannot_tell_python_is_refused_with_advice(
