@@ -29,7 +29,7 @@ from peffects.staging.for_user import for_user, has_symbols, remainder
 from peffects.staging.indices import IndexTracer
 from peffects.staging.numpy_creation import CREATION
 from peffects.staging.outcomes import Err, Ok, Outcome
-from peffects.staging.python_maths import MATH
+from peffects.staging.python_maths import MATH, REFUSED_MATH
 from peffects.staging.ranges import SequentialLoop, SymbolicRange, sequential, zipped
 from peffects.staging.records import as_tabular
 from peffects.staging.scalars import (
@@ -384,7 +384,7 @@ def _on_symbols(original: Function, on_symbols: Function) -> Function:
     def call(*args: object, **kwargs: object) -> object:
         if has_symbols((*args, *kwargs.values())):
             takes = _signature(original)
-            if takes is not None:
+            if takes is not None and original.__name__ not in REFUSED_MATH:
                 takes.bind(*args, **kwargs)  # which says what is missing or too much
             return for_user(on_symbols, *args, **kwargs)
         return for_user(original, *args, **kwargs)

@@ -67,7 +67,7 @@ class ConstantTracer(Tracer):
     __hash__ = Tracer.__hash__
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         raise KernelTypeError(
             f"`.{name}` of {self.what()}.",

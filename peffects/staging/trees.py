@@ -419,7 +419,9 @@ class RecordTable(Tabular, Composite):
         return self.field(key) if isinstance(key, str) else self.element(items_of(key))
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
+        if name.startswith("__") or (
+            name.startswith("_") and name not in field_names(self.structure)
+        ):
             raise AttributeError(name)
         return self.field(name)
 

@@ -72,7 +72,7 @@ class Missing(Arithmetic):
         self.complain()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         self.complain()
 
