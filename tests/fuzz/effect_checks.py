@@ -85,7 +85,9 @@ def told(computation: Any, source: str, executor: Executor, **options: Any) -> A
         return run(computation, executor=executor, **options)
     except Exception as error:
         check_polite(error, source)
-        notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in iteration")]
+        notes = [
+            note for note in getattr(error, "__notes__", ()) if note.startswith("in iteration")
+        ]
         return f"{type(error).__name__}: {_ADDRESS.sub('..', str(error))}", *notes
 
 
