@@ -14,8 +14,8 @@ from test_kernel_effects import X, check_staged
 import peffects as pe
 from peffects import (
     CollectHandler,
-    Effect,
     Eff,
+    Effect,
     Fin,
     Operation,
     ParHandler,
@@ -106,13 +106,17 @@ class tally_and_ask(tally):
         return result
 
 
+def bumps(a: Any) -> Any:
+    return pfor(Fin(3), lambda i: Bump(a))
+
+
 @effectful
 def loops_in_while(a: Any, n: Any) -> Any:
     a = yield from Bump(a)
     rounds = 0
     while rounds < n and a < 9.0:
         rounds = rounds + 1
-        p = yield from pfor(Fin(3), lambda i: Bump(a))
+        p = yield from bumps(a)
         a = p[0] - 0.5 * p[2]
     return a
 
@@ -120,7 +124,7 @@ def loops_in_while(a: Any, n: Any) -> Any:
 @effectful
 def loops_in_for(a: Any, n: Any) -> Any:
     for _ in range(n):
-        p = yield from pfor(Fin(3), lambda i: Bump(a))
+        p = yield from bumps(a)
         a = a + p[0]
     return a
 
@@ -164,9 +168,7 @@ def test_a_traverse_clause_that_goes_on_after_k_is_refused_there(body: Any, hand
 
 @pytest.mark.parametrize("handler", [tally_and_go_on, tally_and_ask])
 def test_a_traverse_clause_goes_on_after_k_where_nothing_depends_on_values(handler: Any) -> None:
-    check_staged(
-        lambda a, n: handle(reader(2.0), handle(handler(0.5), loops_once(a, n))), (0.3, 3)
-    )
+    check_staged(lambda a, n: handle(reader(2.0), handle(handler(0.5), loops_once(a, n))), (0.3, 3))
 
 
 def test_a_clause_that_resumes_elsewhere_is_refused() -> None:
@@ -228,8 +230,8 @@ def test_an_iteration_ended_early_has_no_answer_in_kernels(make: Any) -> None:
 
 @effectful
 def throws_beside_unset_locals(a: Any, n: Any) -> Any:
-    for i in range(n):
-        last = i + a
+    for _last in range(n):
+        a = a + 0.125
     if a > 0.2:
         yield from throw(a)
     return a
