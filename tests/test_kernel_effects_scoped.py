@@ -53,7 +53,7 @@ class tally(Handler[Tally]):
 class tally_and_go_on(tally):
     """Its clause goes on after the rest of the program, from the state that it had before."""
 
-    def bump(self, op: Bump, k: Any) -> Any:
+    def bump(self, op: Bump, k: Any) -> Any:  # type: ignore[override]
         self.n = self.n + op.by
         n, x = yield from k(self.n)
         self.n = self.n + 10.0

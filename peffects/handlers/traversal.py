@@ -1,7 +1,7 @@
-"""Taking the answers of a loop's iterations apart, for the traverse clauses of the standard handlers.
+"""Takes the answers of a loop's iterations apart, for traverse clauses of the standard handlers.
 
-Where a handler further out ends an iteration early and gives a value for it, that value is no answer
-of the handlers inside: it has another form, and they say so.
+Where a handler further out ends an iteration early and gives a value for it, that value is not an
+answer of the handlers inside: it has another form, and they say so.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def foreign_answer(handler: Handler[Any, Any], answer: object) -> LoopValuesErro
     """An iteration has an answer that the handler did not make."""
     name = type(handler).__name__
     return LoopValuesError(
-        f"an iteration of a parallel for gives `{name}` the answer {answer!r:.80}, which `{name}` did"
-        " not make: a handler further out ended the iteration and answered in its place.",
+        f"an iteration of a parallel for gives `{name}` the answer {answer!r:.80}, which `{name}` "
+        "did not make: a handler further out ended the iteration and answered in its place.",
         fix=f"Let that handler end the loop (its traverse clause gives the answer and does not call"
         f" `k`), or install it inside `{name}`.",
     )

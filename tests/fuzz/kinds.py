@@ -116,7 +116,7 @@ KINDS: dict[str, Kind] = {
     "wrong-kernels": Kind(_wrong_kernel, lambda case: check_wrong_kernel(_kernel(case))),
 }
 
-# --- kinds that are wrong on purpose, for the tests of the search itself ---------------------------
+# --- kinds that are wrong on purpose, for the tests of the search itself --------------------------
 
 
 def _numbers(kind: str) -> Callable[[Choices], Case]:
