@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
 from fuzz.choices import Drawn, Seeded
 from fuzz.effect_checks import check_staged
 from fuzz.effect_programs import effect_program
@@ -31,9 +30,3 @@ def test_most_programs_are_staged_and_no_kind_of_statement_is_never_drawn() -> N
     words = ("catch(", "attempt(", "local(", "mask(", "pfor(", "@final", "yield from k(", "while",
              "break", "return self.n", "Leave(", "ask()", "put(", "accum(")  # fmt: skip
     assert [word for word in words if word not in text] == []
-
-
-@pytest.mark.parametrize("seed", [1139, 1881, 1931, 2110])
-def test_programs_that_failed_once(seed: int) -> None:
-    """An exit beside locals of another structure; two handlers that a `while` may leave."""
-    assert check_staged(effect_program(Seeded(seed))) == "staged"

@@ -106,13 +106,17 @@ class tally_and_ask(tally):
         return result
 
 
+def bumps(a: Any) -> Any:
+    return pfor(Fin(3), lambda i: Bump(a))
+
+
 @effectful
 def loops_in_while(a: Any, n: Any) -> Any:
     a = yield from Bump(a)
     rounds = 0
     while rounds < n and a < 9.0:
         rounds = rounds + 1
-        p = yield from pfor(Fin(3), lambda i: Bump(a))  # noqa: B023
+        p = yield from bumps(a)
         a = p[0] - 0.5 * p[2]
     return a
 
@@ -120,7 +124,7 @@ def loops_in_while(a: Any, n: Any) -> Any:
 @effectful
 def loops_in_for(a: Any, n: Any) -> Any:
     for _ in range(n):
-        p = yield from pfor(Fin(3), lambda i: Bump(a))  # noqa: B023
+        p = yield from bumps(a)
         a = a + p[0]
     return a
 
@@ -226,8 +230,8 @@ def test_an_iteration_ended_early_has_no_answer_in_kernels(make: Any) -> None:
 
 @effectful
 def throws_beside_unset_locals(a: Any, n: Any) -> Any:
-    for i in range(n):
-        last = i + a  # noqa: F841
+    for _last in range(n):
+        a = a + 0.125
     if a > 0.2:
         yield from throw(a)
     return a

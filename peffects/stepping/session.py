@@ -60,6 +60,7 @@ from peffects.stepping.values import (
     State,
     as_computed,
     copied,
+    read,
 )
 
 __all__ = ["debug"]
@@ -76,6 +77,13 @@ _METHODS = ("append", "get", "set")
 _DIVIDE: dict[str, Function] = {
     "/": operator.truediv, "//": operator.floordiv, "%": operator.mod
 }  # fmt: skip
+
+
+def _of_numbers(function: Function) -> Function:
+    """`function`, which is given the values of accumulators and states of a number."""
+    return lambda *args, **kwargs: function(*map(read, args), **kwargs)
+
+
 _MATHS: dict[object, Function] = {
     math.exp: maths.exp, math.expm1: maths.expm1, math.log1p: maths.log1p, math.sqrt: maths.sqrt,
     math.sin: maths.sin, math.cos: maths.cos, math.tan: maths.tan, math.log: maths.log,
@@ -156,7 +164,8 @@ class _Session:
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
             checks.check: self.check,
-            int: _int, float: _float, min: _min, max: _max, **_MATHS,
+            int: _int, float: _float, min: _min, max: _max,
+            **{plain: _of_numbers(function) for plain, function in _MATHS.items()},
             **sequential_operations(self),
         }  # fmt: skip
         reductions: dict[Function, Function] = {
@@ -175,6 +184,8 @@ class _Session:
         """What is called in place of `function`."""
         function = getattr(function, "__pe_function__", function)
         if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+            if not is_users(function.__func__):
+                return function
             return MethodType(self.callee(function.__func__), function.__self__)
         try:
             replacement = self.operations.get(function)
@@ -182,11 +193,13 @@ class _Session:
             replacement = None
         if replacement is not None:
             return replacement
-        if isinstance(function, FunctionType):
-            return self._users(function) if is_users(function) else function
+        if isinstance(function, FunctionType) and is_users(function):
+            return self._users(function)
         if isinstance(function, type) or not callable(function):
             return function
-        return lambda *args, **kwargs: as_computed(function(*args, **kwargs))
+        if isinstance(function, FunctionType):
+            return _of_numbers(function)
+        return lambda *args, **kwargs: as_computed(function(*map(read, args), **kwargs))
 
     def _users(self, function: FunctionType) -> Function:
         if "_pe" in function.__code__.co_freevars:  # made by a function that has hooks
@@ -535,6 +548,7 @@ def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: 
 
 def _int(value: Any = 0, *args: Any) -> Any:
     """`int`, with the error of a kernel for what has no integer."""
+    value = read(value)
     if isinstance(value, float | np.floating) and not -(2.0**63) <= value < 2.0**63:
         raise ValueRangeError(
             f"the float {float(value)} cannot become an integer (int64).",
@@ -545,7 +559,7 @@ def _int(value: Any = 0, *args: Any) -> Any:
 
 
 def _float(value: Any = 0.0) -> float:
-    return float(value.value()) if isinstance(value, Accumulator) else float(value)
+    return float(read(value))
 
 
 def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: Any) -> Any:

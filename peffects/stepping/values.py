@@ -34,6 +34,7 @@ __all__ = [
     "State",
     "as_computed",
     "copied",
+    "read",
 ]
 
 Array = NDArray[np.generic]
@@ -172,6 +173,9 @@ class Accumulator(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self.array)
 
+    def __bool__(self) -> bool:
+        return bool(self.array)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Its value so far."""
         return np.array(self.array, dtype)
@@ -203,6 +207,15 @@ class Accumulator(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         refuse_write(self.name)
+
+
+def read(value: Any) -> Any:
+    """What a function of a library is given: of an accumulator or a state of a number, that."""
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(map(read, value))
+    if isinstance(value, Accumulator | State) and not value.shape:
+        return value.value() if isinstance(value, Accumulator) else value.held
+    return value
 
 
 def copied(leaf: Any) -> Any:
@@ -238,6 +251,9 @@ class State(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return len(self.held)
+
+    def __bool__(self) -> bool:
+        return bool(self.held)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The value now."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from fuzz.effect_programs import EffectProgram
+from fuzz.kernel_checks import check_derivatives
 from fuzz.sources import check_equal, check_polite, load
 
 import peffects as pe
@@ -20,7 +21,7 @@ from peffects.ir.evaluate import evaluate
 from peffects.parallel import Executor, Processes, Serial, Shuffled, Threads
 from peffects.staging.stage import Staged, stage
 
-__all__ = ["check_executors", "check_staged"]
+__all__ = ["check_effect_gradients", "check_executors", "check_staged", "executors"]
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 ARGUMENTS = [(0.3, 3), (-0.8, 2), (1.4, 0), (0.05, 4)]
@@ -71,6 +72,15 @@ def check_staged(drawn: EffectProgram, native: bool = False) -> str:
             except AssertionError:  # a comparison of numbers that differ by rounding, or a fault
                 check_equal(attempted(way, drawn.text, s + 1e-3, n, X), meant[s + 1e-3, n])
     return "staged"
+
+
+def check_effect_gradients(drawn: EffectProgram) -> str:
+    """Derivatives of a number that is made of the answer agree with each other."""
+    kernel = pe.kernel(load(drawn.text)["total"])
+    word = "smooth"
+    for s, n in ARGUMENTS[:3]:
+        word = check_derivatives(lambda s, x, n=n: kernel(s, n, x), (s, X), drawn.text)
+    return word
 
 
 def attempted(way: Callable[..., Any], source: str, *args: Any) -> Any:

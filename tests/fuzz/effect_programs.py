@@ -92,7 +92,7 @@ MASKED = {"reader": "Reader", "state": "State", "accum": "Accum", "tally": "Tall
 
 @dataclass
 class EffectProgram:
-    """Text that defines `program` and `kernel`, both of `s`, `n` and `x`."""
+    """Text that defines `program`, `kernel` and `total`, a number, of `s`, `n` and `x`."""
 
     text: str
 
@@ -351,8 +351,9 @@ class Writer:
         """A parallel loop."""
         name = self.function(scope.effects, scope.depth - 1)
         n = self.choices.item(("3", "3", "n"))
-        last = ["for v in p:", "    s = s + v"] if n == "n" else ["s = p[0] - p[2]"]
-        return [f"p = yield from pfor(Fin({n}), lambda i: {name}(x[int(i) % 3] + s, n))", *last]
+        p = f"p{next(self.number)}"
+        last = [f"for v in {p}:", "    s = s + v"] if n == "n" else [f"s = {p}[0] - {p}[2]"]
+        return [f"{p} = yield from pfor(Fin({n}), lambda i: {name}(x[int(i) % 3] + s, n))", *last]
 
     def w_field(self, scope: Scope) -> list[str]:
         """An operation of a state that is an array."""
@@ -407,6 +408,8 @@ def effect_program(choices: Choices, worlds: bool = False) -> EffectProgram:
             f"    return {term}",
             "def kernel(s, n, x):",
             "    return pe.run(program(s, n, x))",
+            "def total(s, n, x):",
+            "    return number(pe.run(program(s, n, x)))",
             "",
         ]
     )

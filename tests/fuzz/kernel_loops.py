@@ -49,7 +49,7 @@ MASKED = (
     "pe.sum(lambda i: {m}[i] * pe.log({m}[i]) if {m}[i] > 0.0 else 0.0)",
     "pe.sum(lambda i: pe.where({m}[i] > 0.0, {m}[i] ** -0.5, 0.0))",
     "np.nansum(np.log(x + 0.013)) * 0.1", "np.nanprod(0.5 + np.sqrt(x - 0.3))",
-    "pe.sum(lambda i: pe.max(lambda j: pe.where(y[j] > 0, {m}[i], -np.inf)) if y[0] > 0 else z)",
+    "pe.sum(lambda i: pe.max(lambda j: pe.where(y[j] > 0.0, {m}[i], -np.inf)) if s > z else z)",
     "pe.sum(lambda i: r{n}[i] if {m}[i] > 0.0 else 0.0)", "np.sum(np.where({m} > 0.0, r{n}, 0.5))",
 )  # fmt: skip
 
@@ -122,8 +122,8 @@ def ragged(w: Writer) -> list[str]:
     body = w.expression(w.scope.inside(row="i"), 1)
     table = w.choices.item((
         f"pe.table(lambda i, j: pe.tanh({body} + 0.1 * j), over={r})",
-        f"pe.table(lambda i: pe.table(lambda j: pe.tanh({body} - 0.1 * j), over={r}.row(i)), "
-        "over=x)",
+        f"pe.table(lambda i: pe.table(lambda j: pe.tanh({body} - 0.1 * j), "
+        f"over={r}.row(i)), over=x)",
     ))  # fmt: skip
     more = w.choices.item((
         [],
@@ -151,10 +151,8 @@ def inner_loop(w: Writer) -> list[str]:
         ["for v in y:", f"    q = pe.tanh(q + v * {leaf})"],
         ["for r in range(i):", "    q = 0.5 * q + 0.1 * x[r]"],
         ["k = 0", "while k < 6 and q < 0.5:", f"    {q} + 0.1", "    k += 1"],
-        [
-            "k = 0", "while k < count:", "    k += 1", f"    if q > {leaf}:", "        break",
-            f"    {q}",
-        ],
+        ["k = 0", "while k < count:", "    k += 1", f"    if q > {leaf}:", "        break",
+         f"    {q}"],
         ["m = pe.state(y * 0.5)", "for j in range(len(y)):", "    m[j] = pe.tanh(q + y[j])",
          "    q = q + 0.1 * m[j]"],
     ))  # fmt: skip

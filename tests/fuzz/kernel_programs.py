@@ -187,9 +187,9 @@ class Writer:
             word = "return s, typed"
         step = self.choices.item(("", ", 0, -1", ", len(x), 2"))
         start = {"": "len(x)", ", 0, -1": "len(x) - 1, 0, -1", ", len(x), 2": "0, len(x), 2"}[step]
-        limit, factor = self.leaf(self.scope), self.leaf(self.scope)
-        return [f"for r in range({start}):", f"    if x[r] > {limit}:",
-                f"        {word}", f"    s = pe.tanh(s + x[r] * {factor})"]  # fmt: skip
+        return [f"for r in range({start}):", f"    if x[r] > {self.leaf(self.scope)}:",
+                f"        {word}",
+                f"    s = pe.tanh(s + x[r] * {self.leaf(self.scope)})"]  # fmt: skip
 
     def w_fold(self) -> list[str]:
         """A fold."""

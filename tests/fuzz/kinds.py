@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fuzz.choices import Choices
-from fuzz.effect_checks import check_executors, check_staged, executors
+from fuzz.effect_checks import (
+    check_effect_gradients,
+    check_executors,
+    check_staged,
+    executors,
+)
 from fuzz.effect_programs import EffectProgram, effect_program
 from fuzz.kernel_checks import check_gradients, check_values
 from fuzz.kernel_programs import KernelProgram, kernel_program
@@ -101,10 +106,14 @@ KINDS: dict[str, Kind] = {
     "executors": Kind(_drawn_effects("executors", True), _check_executors),
     "values": Kind(_drawn_kernel("values", False), lambda case: check_values(_kernel(case))),
     "gradients": Kind(
-        _drawn_kernel("gradients", True), lambda case: check_gradients(_kernel(case), (5, 3))
+        _drawn_kernel("gradients", True), lambda case: check_gradients(_kernel(case))
+    ),
+    "effect-gradients": Kind(
+        _drawn_effects("effect-gradients", False),
+        lambda case: check_effect_gradients(EffectProgram(case.text)),
     ),
     "wrong-effects": Kind(_wrong_effects, lambda case: check_wrong_effects(case.text)),
-    "wrong-kernels": Kind(_wrong_kernel, lambda case: check_wrong_kernel(_kernel(case), case.text)),
+    "wrong-kernels": Kind(_wrong_kernel, lambda case: check_wrong_kernel(_kernel(case))),
 }
 
 # --- kinds that are wrong on purpose, for the tests of the search itself --------------------------

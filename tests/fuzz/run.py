@@ -25,8 +25,8 @@ from fuzz.choices import shrunk
 __all__ = ["Search", "Worker", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-KINDS = ("staged", "values", "staged", "wrong-effects", "executors", "wrong-kernels", "gradients",
-         "native")  # fmt: skip
+KINDS = ("staged", "values", "wrong-effects", "executors", "wrong-kernels", "gradients", "native",
+         "effect-gradients")  # fmt: skip
 CASES_OF_A_WORKER = 150
 STARTING_S = 120.0
 

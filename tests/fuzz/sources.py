@@ -17,6 +17,9 @@ __all__ = ["OursError", "check_equal", "check_polite", "load"]
 
 
 _HERE = os.path.dirname(__file__)
+_SIGNATURE = re.compile(r"[a-z]\w*\(\) (missing|takes|got|requires)\b|.*has no len\(\)$")
+"""What Python says of the arguments of a public function: the user's call is told, not ours."""
+
 _INTERNAL_NAME = re.compile(r"(?<![\w.])_[a-z]\w*\(\)")
 """A function of ours, as in "_len() takes 1 positional argument"."""
 
@@ -48,6 +51,7 @@ def check_polite(error: BaseException, source: str) -> str:
         return error.code
     last = traceback.extract_tb(error.__traceback__)[-1]
     called = last.name.startswith("__") or isinstance(error, AttributeError)
+    called = called or (isinstance(error, TypeError) and bool(_SIGNATURE.match(str(error))))
     if isinstance(error, AssertionError) or (is_internal_file(last.filename) and not called):
         raise OursError(f"{type(error).__name__} from {last}: {error}") from error
     if "Tracer" in str(error) or _INTERNAL_NAME.search(str(error)):

@@ -5,7 +5,10 @@ A Python error is right where plain Python (the machine, or `.debug`) raises the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,24 +23,51 @@ from peffects.kernels import Kernel
 __all__ = ["check_wrong_effects", "check_wrong_kernel"]
 
 
+class EndlessError(Exception):
+    """A program with a mistake in a loop has no end: nobody's fault but its own."""
+
+
+@contextlib.contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Raise `EndlessError` if the body, which is Python, takes too long."""
+
+    def endless(*_: object) -> None:
+        raise EndlessError(f"over {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, endless)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
     """The error that a call ends in, which is polite."""
     try:
         call()
+    except EndlessError as error:
+        return error
     except Exception as error:
         check_polite(error, source)
         return error
     return None
 
 
+def _plain_ending(call: Callable[[], Any], source: str) -> BaseException | None:
+    with _limited(5.0):
+        return _ending(call, source)
+
+
 def _check_native(
-    native: Callable[[], Any], plain: Sequence[Callable[..., Any]], source: str
+    native: Callable[[], Any], plain: Sequence[Callable[[], Any]], source: str
 ) -> str:
-    """Python's errors come from plain Python, too, or from a side of an `if` it did not take."""
+    """Python's errors come from plain Python, too, or from a side of an `if` not taken there."""
     ending = _ending(native, source)
     if ending is None or isinstance(ending, PeffectsError):
         return "works" if ending is None else ending.code
-    raised = [_ending(call, source) for call in plain]
+    raised = [_plain_ending(call, source) for call in plain]
     alike = any(type(error) is type(ending) for error in raised)
     if not alike and not isinstance(ending, NameError | TypeError | AttributeError):
         raise OursError(
@@ -54,9 +84,9 @@ def _loaded(source: str) -> dict[str, Any] | str:
         return check_polite(error, source)
 
 
-def check_wrong_kernel(drawn: KernelProgram, source: str) -> str:
+def check_wrong_kernel(drawn: KernelProgram) -> str:
     """The kernel works, or is refused well."""
-    space = _loaded(source)
+    space = _loaded(drawn.text)
     if isinstance(space, str):
         return space
     args = arguments(drawn, 5, 3)
@@ -64,7 +94,16 @@ def check_wrong_kernel(drawn: KernelProgram, source: str) -> str:
     if not callable(function):
         return "no kernel"
     plain = [lambda: Kernel(function).debug(*args), lambda: function(*args)]
-    return _check_native(lambda: Kernel(function)(*args), plain, source)
+
+    def native() -> Any:
+        with pe.launch_options(timeout_s=2.0):
+            return Kernel(function)(*args)
+
+    return _check_native(native, plain, drawn.text)
+
+
+def _machine(program: Callable[..., Any], s: float, n: int) -> Any:
+    return pe.run(program(s, n, X))
 
 
 def check_wrong_effects(source: str) -> str:
@@ -76,8 +115,8 @@ def check_wrong_effects(source: str) -> str:
     if not callable(program) or not callable(kernel):
         return "no program"
     more = [*ARGUMENTS, (2.5, 1), (0.0, 3), (-3.0, 3)]
-    plain = [lambda s=s, n=n: pe.run(program(s, n, X)) for s, n in more]
+    plain = [functools.partial(_machine, program, s, n) for s, n in more]
     for call in plain:
-        _ending(call, source)
+        _plain_ending(call, source)
     with np.errstate(all="ignore"):
         return _check_native(lambda: pe.kernel(kernel).lower(*ARGUMENTS[0], X), plain, source)

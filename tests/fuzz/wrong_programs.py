@@ -61,21 +61,8 @@ def _other_index(choices: Choices, node: ast.AST) -> ast.AST | None:
     """Another index, or one more."""
     if not isinstance(node, ast.Subscript):
         return None
-    texts = (
-        "0.5",
-        "(0, 0)",
-        "'a'",
-        "None",
-        "s",
-        "99",
-        "x",
-        "-1",
-        "...",
-        "at",
-        "1:",
-        "x > 0",
-        "[0]",
-    )
+    texts = ("0.5", "(0, 0)", "'a'", "None", "s", "99", "x", "-1", "...", "at", "1:", "x > 0",
+             "[0]", "s:", "::-1", "10**30", "True", "1:s:2", ":, 0", "at[0]")  # fmt: skip
     index = ast.parse(f"x[{choices.item(texts)}]", mode="eval").body
     assert isinstance(index, ast.Subscript)
     return ast.Subscript(node.value, index.slice, node.ctx)
@@ -125,8 +112,12 @@ def _other_statement(choices: Choices, node: ast.AST) -> ast.AST | None:
              "return", "raise ValueError(s)", "s += 'a'", "s = [x, x]", "print(s)", "break",
              "with s: pass", "for s in s: pass", "s = s if s else x",
              "try:\n    s = s / 0\nfinally:\n    s = 1.0", "x.append(s)", "s = {s: x}",
-             "s = x if s > 0.1 else y", "s = i", "def s(): return s()", "lambda: s",
-             "s.x = 1")  # fmt: skip
+             "s = x if s > 0.1 else y", "s = i", "def s(): return s()", "lambda: s", "s.x = 1",
+             "s = yield", "x[1:] = s", "s: int = 2", "s = (x, s)", "for s in x: s = at",
+             "s = [v for v in x]", "s = sum(x[i] for i in range(3))", "s = x[s]", "nonlocal s",
+             "match s:\n    case 1: s = 2", "s = f'{s}'", "s = (t := s)", "s = x.sum",
+             "s = next(iter(x))", "s = sorted(x)", "s = list(x)", "s = x.tolist()",
+             "s = np.linalg.norm", "s = np.array(['a'])", "s = eval('s')")  # fmt: skip
     return ast.parse(choices.item(texts)).body[0]
 
 

@@ -1,0 +1,74 @@
+"""In plain Python accumulators and states are the numbers that they are in kernels."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import peffects as pe
+
+X = np.array([0.3, 0.1, 0.2])
+
+USES = (
+    "pe.tanh(t)", "np.tanh(t)", "math.tanh(t)", "float(t)", "int(t)", "abs(t)", "round(t)",
+    "max(t, 0.5)", "min(0.5, t)", "-t", "2 * t", "t > 0.5", "pe.where(t > 0.5, t, 0.0)", "not t",
+    "np.where(t > 0.5, t, 0.0)", "(t if t else 0.0)", "bool(t)", "math.floor(t)", "divmod(t, 2.0)",
+    "pe.hypot(t, 1.0)", "np.hypot(t, 1.0)", "pe.floor(t)", "pe.isnan(t)", "np.clip(t, 0.0, 0.5)",
+    "sum([t, 1.0])", "np.sum(t)", "np.array([t, 1.0])", "np.full(3, t)", "np.stack([t, t])",
+    "x * t", "pe.table(lambda i: pe.tanh(t) * x[i])", "pow(t, 2)",
+)  # fmt: skip
+MAKERS = {
+    "accumulator": ["t = pe.accumulator()", "for i in pe.par(x):", "    t += x[i]"],
+    "state": ["t = pe.state(0.0)", "for i in range(len(x)):", "    t.set(t.get() + x[i])"],
+}
+
+
+def kernel_of(lines: list[str]) -> pe.Kernel[Any, Any]:
+    """The kernel of `x` with these lines, which can be found."""
+    source = "\n    ".join(["def f(x):", *lines]) + "\n"
+    file = f"<kernel {hash(source):x}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"math": math, "np": np, "pe": pe}
+    exec(compile(source, file, "exec", dont_inherit=True), space)
+    return pe.kernel(space["f"])
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_number_that_was_added_up_is_used_as_a_number(maker: str, use: str) -> None:
+    kernel = kernel_of([*MAKERS[maker], f"return {use}"])
+    np.testing.assert_allclose(kernel.debug(X), kernel(X), rtol=1e-12)
+
+
+def test_reductions_of_what_loops_gave_are_numbers() -> None:
+    @pe.kernel
+    def reduced(x: Any) -> Any:
+        t = pe.table(lambda i: 2.0 * x[i], over=x)
+        return pe.tanh(np.sum(t[1:] - t[:-1])), pe.tanh(np.max(t)), pe.tanh(np.mean(t * t))
+
+    np.testing.assert_allclose(reduced.debug(X), reduced(X), rtol=1e-12)
+
+
+def test_rows_of_an_accumulator_tell_what_an_index_runs_over() -> None:
+    @pe.kernel
+    def rows(x: Any, lengths: Any) -> Any:
+        pairs = pe.Ragged(lengths)
+        h = pe.accumulator(pairs)
+        for i, j in pe.par(pairs):
+            h[i, j] += x[i] + j
+        return pe.sum(lambda i: pe.sum(lambda j: h[i, j] * h[i, j]))
+
+    for lengths in ([1, 2, 0], [0, 0, 0], [0, 3, 1]):
+        args = X, np.array(lengths)
+        np.testing.assert_allclose(rows.debug(*args), rows(*args), rtol=1e-12)
+
+
+def test_what_cannot_be_called_raises_as_in_python() -> None:
+    kernel = kernel_of(["return np(x)"])
+    with pytest.raises(TypeError, match="'module' object is not callable") as told:
+        kernel.debug(X)
+    assert "<kernel" in str(told.traceback[-1].path)
