@@ -76,10 +76,10 @@ def test_what_cannot_be_called_raises_as_in_python() -> None:
 
 TYPED = (
     "q[i] + q[i]", "q[i] * q[i]", "-q[i]", "~q[i]", "abs(q[i])", "round(q[i])", "q[i] ** 2",
-    "q[i] & 1", "min(q[i], 3)", "max(1, q[i], 2)", "min([q[i], 3])", "max(q[i], i)", "min(q[i], len(q))",
-    "min(q[i], x[i])", "max(q[i], 0.5)", "np.where(x[i] > 0.2, q[i], 2)",
-    "np.where(x[i], q[i], q[i])",
-    "np.sqrt(q[i])", "sum([q[i], q[i]])", "q[i] / 2", "q[i] * x[i]", "not q[i]", "float(q[i])",
+    "q[i] & 1", "min(q[i], 3)", "max(1, q[i], 2)", "min([q[i], 3])", "max(q[i], i)",
+    "min(q[i], len(q))", "min(q[i], x[i])", "max(q[i], 0.5)", "np.where(x[i] > 0.2, q[i], 2)",
+    "np.where(x[i], q[i], q[i])", "np.sqrt(q[i])", "sum([q[i], q[i]])", "q[i] / 2",
+    "q[i] * x[i]", "not q[i]", "float(q[i])",
 )  # fmt: skip
 WHOLE = ("bool", "int8", "uint8", "uint16", "int32", "uint64", "int64")
 
