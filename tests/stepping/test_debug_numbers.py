@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
+from peffects.staging.trees import flatten
 
 X = np.array([0.3, 0.1, 0.2])
 
@@ -94,6 +95,17 @@ def test_elements_have_the_types_that_they_have_in_kernels(dtype: str, use: str)
     found, plain = kernel((q, X)), kernel.debug((q, X))
     assert (found.dtype, found.shape) == (plain.dtype, plain.shape)
     np.testing.assert_allclose(plain, found, rtol=1e-6)
+
+
+def test_scans_run_over_index_sets() -> None:
+    @pe.kernel
+    def scanned(x: Any) -> Any:
+        first = pe.scan(lambda c, i: (c + x[i], c * 0.5), 0.1, x.index)
+        second = pe.scan(lambda c, i: (c + i, c), 0, pe.Fin(2), reverse=True)
+        return first, second, pe.fold(lambda c, i: c - i, 0.0, over=pe.Fin(2))
+
+    for found, plain in zip(flatten(scanned(X))[0], flatten(scanned.debug(X))[0], strict=True):
+        np.testing.assert_allclose(plain, found, rtol=1e-12)
 
 
 def test_elements_of_bools_in_loops_and_states() -> None:
