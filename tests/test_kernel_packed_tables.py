@@ -13,6 +13,7 @@ from staged import staged
 import peffects as pe
 from peffects.errors import (
     BoundsError,
+    IndexSetError,
     IndexSetMismatchError,
     KernelTypeError,
     UnknownIndexSetError,
@@ -398,3 +399,45 @@ def test_packed_rows_in_a_loop_of_two_indices_are_refused() -> None:
         return pe.table(lambda i, k: pe.table(lambda j: a[j, k], over=i.upto()), over=(a, 3))
 
     assert "one of several indices" in refused(KernelTypeError, wrong, A)
+
+
+# --- rows whose lengths the kernel does not compute -----------------------------------------------
+
+LENGTHS = np.array([2, 0, 1, 3, 1])
+
+
+def of_default(x: Any, lengths: Any = LENGTHS) -> Any:
+    return pe.table(lambda i, j: x[i] * j, over=pe.Ragged(lengths))
+
+
+def of_a_list(x: Any) -> Any:
+    return pe.table(lambda i, j: x[i] * j, over=pe.Ragged([2, 0, 1, 3, 1]))
+
+
+def of_an_array(x: Any) -> Any:
+    return pe.table(lambda i, j: x[i] * j, over=pe.Ragged(np.array([2, 0, 1, 3, 1])))
+
+
+@pytest.mark.parametrize("function", [of_default, of_a_list, of_an_array])
+def test_a_ragged_set_is_made_inside_a_kernel(function: Any) -> None:
+    meant = check(function, X)
+    np.testing.assert_array_equal(meant.packed, [0.0, 1.0, 0.0, 0.0, 8.0, 16.0, 0.0])
+    np.testing.assert_array_equal(
+        pe.grad(lambda x: pe.sum(function(x)))(X), [1.0, 0.0, 0.0, 3.0, 0.0]
+    )
+    np.testing.assert_array_equal(pe.kernel(function).debug(X).packed, meant.packed)
+
+
+def test_lengths_of_a_ragged_set_are_never_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = np.array([1, 1, 0, 0, 0])
+    monkeypatch.setattr(of_default, "__defaults__", (lengths,))
+    kernel = pe.kernel(of_default)
+    assert len(kernel(X).packed) == 2
+    lengths[4] = 3
+    np.testing.assert_array_equal(kernel(X).packed, [0.0, 0.0, 0.0, 16.0, 32.0])
+
+
+def test_lengths_that_are_none_are_refused_inside_a_kernel() -> None:
+    for lengths, words in (([1, -2], "-2, which is negative"), ([1.5], "lengths of rows")):
+        with pytest.raises(IndexSetError, match=words):
+            staged(lambda x, n=lengths: pe.table(lambda i, j: x[i], over=pe.Ragged(n)), X)

@@ -23,6 +23,7 @@ from peffects.parallel.index_set import (
     IndexSet,
     Product,
     about_indices,
+    for_symbols,
     is_less,
     is_symbol,
     symbols_for,
@@ -320,6 +321,8 @@ class Ragged(Pairs):
     offsets: Any
 
     def __init__(self, lengths: Iterable[int]) -> None:
+        if isinstance(lengths, np.ndarray):  # a kernel reads it at each call
+            lengths = for_symbols(lengths)
         symbols = symbols_for(lengths)
         if symbols is not None:
             self.rows, self.longest, self.offsets = symbols.ragged(lengths)
@@ -341,6 +344,7 @@ class Ragged(Pairs):
         self.longest = int(found.max(initial=0))
         self.offsets = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
         self.offsets.flags.writeable = False  # kernels rely on what was tested here
+        self.offsets = for_symbols(self.offsets)
 
     @property
     def outer(self) -> IndexSet[Any]:

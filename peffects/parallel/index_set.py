@@ -33,8 +33,8 @@ else:
     M = TypeVar("M")
 
 __all__ = [
-    "Fin", "Idx", "IndexSet", "Product", "Sum", "Symbols", "is_symbol", "make_index",
-    "symbols_for", "understand_symbols",
+    "Fin", "Idx", "IndexSet", "Product", "Sum", "Symbols", "for_symbols", "is_symbol",
+    "make_index", "symbols_for", "understand_symbols",
 ]  # fmt: skip
 
 # --- symbols -------------------------------------------------------------------------------------
@@ -82,6 +82,9 @@ class Symbols(Protocol):
     def pair(self, pairs: Any, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
 
+    def constant(self, array: Any) -> Any:
+        """An array of a set that is made now, as a kernel indexes it with symbols."""
+
     def ragged(self, lengths: Any) -> tuple[Any, Any, Any]:
         """The rows, the longest length and the offsets of rows of these lengths."""
 
@@ -113,6 +116,11 @@ def is_symbol(value: object) -> bool:
 def symbols_for(*values: object) -> Symbols | None:
     """What understands `values`; None if they are ordinary."""
     return _understood[0] if any(map(is_symbol, values)) else None
+
+
+def for_symbols(array: Any) -> Any:
+    """`array`, which symbols may index; while a kernel is staged a table of it."""
+    return _understood[0].constant(array) if _understood else array
 
 
 def is_less(left: Any, right: Any) -> Any:

@@ -42,7 +42,7 @@ from peffects.staging.scalars import (
     select,
     to_bool,
 )
-from peffects.staging.trace import Kind, here, staging
+from peffects.staging.trace import Kind, current, here, staging
 from peffects.staging.whole_numbers import whole_operand
 
 __all__ = ["StagedSymbols"]
@@ -163,6 +163,10 @@ class StagedSymbols:
     def pair(self, pairs: Pairs, i: Any, j: Any) -> Any:
         """The index of a set of pairs that stands for (i, j)."""
         return pair_index(pairs, set_tracer(pairs), i, j, describe(pairs))
+
+    def constant(self, array: Any) -> Any:
+        """A table of the array, where a kernel is being staged."""
+        return array if current() is None else as_table(array)
 
     def ragged(self, lengths: Any) -> tuple[Any, Any, Any]:
         """The rows, the longest length and the offsets of rows of these lengths."""

@@ -7,6 +7,7 @@ locals.
     f(x)                _pe.callee(f)(x)
     x.shape             _pe.attribute(x, "shape")
     x / y, //, %        _pe.divide("/", x, y)
+    ~x                  _pe.inverted(x)
     h[i] += v           _pe.augmented_item("+=", h, (i,), v)
     h += v              h = _pe.augmented("+=", h, v)
     a[i] = v            _pe.set_item(a, i, v)
@@ -143,6 +144,10 @@ class _Rewriter(ast.NodeTransformer):
         if symbol is None:
             return node
         return _hook(node, "divide", _constant(node, symbol), node.left, node.right)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _hook(node, "inverted", node.operand) if isinstance(node.op, ast.Invert) else node
 
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)

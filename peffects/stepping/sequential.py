@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import UnknownIndexSetError
+from peffects.parallel.structures import is_index_set
 from peffects.staging import folds, lists, states
 from peffects.staging.loops import parameter_names
 from peffects.staging.trace import here
@@ -164,6 +165,8 @@ class _Loops:
     ) -> Any:
         """`pe.scan`."""
         call, carry = self.session.callee(function), init
+        if xs is not None and (isinstance(xs, Set) or is_index_set(xs)):
+            over, xs = xs, None
         sets = self.sets(function, over, 1) if xs is None else (Set(_length(xs), "`xs`"),)
 
         def body(*indices: Index) -> object:

@@ -59,7 +59,10 @@ from peffects.stepping.values import (
     Set,
     State,
     as_computed,
+    as_element,
+    computed_by,
     copied,
+    promoted,
     read,
 )
 
@@ -199,7 +202,7 @@ class _Session:
             return function
         if isinstance(function, FunctionType):
             return _of_numbers(function)
-        return lambda *args, **kwargs: as_computed(function(*map(read, args), **kwargs))
+        return lambda *args, **kwargs: computed_by(function, args, kwargs)
 
     def _users(self, function: FunctionType) -> Function:
         if "_pe" in function.__code__.co_freevars:  # made by a function that has hooks
@@ -231,7 +234,7 @@ class _Session:
         if isinstance(owner, Packed):
             return packed_element(owner, key)
         if isinstance(owner, State):  # a row that was read stays as it is
-            return copied(owner.held[self._place(owner, owner.shape, key)])
+            return as_element(copied(owner.held[self._place(owner, owner.shape, key)]))
         records = as_records(owner, key)
         if records is not None:
             return records.at(self._place(records.first, records.shape, key))
@@ -240,7 +243,7 @@ class _Session:
         value = table[self._place(owner, table.shape, key)]
         if self.nan and _is_nan(value):
             self._found_nan(f"`{_name_of(owner)}`[{key if isinstance(key, tuple) else int(key)}]")
-        return value
+        return as_element(value)
 
     def set_item(self, owner: Any, key: Any, value: Any) -> None:
         """`owner[key] = value`: refused for tables, as in a kernel."""
@@ -301,13 +304,17 @@ class _Session:
             return float(_DIVIDE[symbol](np.float64(x), np.float64(y)))
         return as_computed(_DIVIDE[symbol](x, y))
 
+    def inverted(self, value: Any) -> Any:
+        """`~value`: of a bool its opposite, as in a kernel."""
+        return not value if isinstance(value, bool) else ~value
+
     def loop(self, iterable: Any) -> Iterable[Any]:
         """What a `for` runs over."""
         if isinstance(iterable, Par):
             return self._parallel(iterable)
         if isinstance(iterable, Records):
             return (iterable.at((k,)) for k in range(len(iterable)))
-        return (as_index(x) if isinstance(x, Idx) else as_computed(x) for x in iterable)
+        return (as_index(x) if isinstance(x, Idx) else _looped(x) for x in iterable)
 
     # --- indices ---------------------------------------------------------------------------------
 
@@ -562,11 +569,22 @@ def _float(value: Any = 0.0) -> float:
     return float(read(value))
 
 
+def _looped(value: Any) -> Any:
+    return as_element(as_computed(value))
+
+
 def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: Any) -> Any:
     """Python's `min` or `max`; of a table numpy's."""
     if len(args) == 1 and isinstance(args[0], np.ndarray | Accumulator):
         return numpys(np.asarray(args[0]))
-    return as_computed(plain(*args, **options))
+    args = tuple(map(read, args))
+    among = args if len(args) > 1 else args[0]
+    value = plain(*args, **options)
+    if isinstance(among, list | tuple) and all(
+        isinstance(n, int | float | np.generic) for n in among
+    ):
+        return promoted(value, among)
+    return as_computed(value)
 
 
 def _min(*args: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ of an open one is told by the first table that it is used on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,7 +33,10 @@ __all__ = [
     "Set",
     "State",
     "as_computed",
+    "as_element",
+    "computed_by",
     "copied",
+    "promoted",
     "read",
 ]
 
@@ -64,8 +67,41 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 
 def as_computed(value: Any) -> Any:
-    """`value`, as an `Int` if it is one of Python's integers."""
+    """`value`, as an `Int` if it is one of Python's integers, as a number if an array is that."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     return Int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def as_element(value: Any) -> Any:
+    """An element of a table: bools are numbers, as in Python and not as in numpy."""
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
+def computed_by(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a function of a library gives; kernels have no floats of 16 bits."""
+    args = [read(arg) for arg in args]
+    value = function(*args, **kwargs)
+    if getattr(value, "dtype", None) == np.float16:
+        value = function(*map(_wider, args), **kwargs)
+    return as_computed(value)
+
+
+def _wider(arg: Any) -> Any:
+    dtype = np.asarray(arg).dtype
+    if dtype.kind == "b":
+        return np.float64(arg)
+    return np.float32(arg) if dtype.itemsize == 1 and dtype.kind in "iu" else arg
+
+
+def promoted(value: Any, among: Sequence[Any]) -> Any:
+    """`value`, one of these numbers, in the type that all of them have together."""
+    if any(isinstance(number, np.generic) for number in among):
+        plain = [n if isinstance(n, np.generic | float | bool) else int(n) for n in among]
+        return np.asarray(value).astype(np.result_type(*plain))[()]
+    if any(isinstance(number, float) for number in among):
+        return float(value)
+    return value if all(isinstance(number, bool) for number in among) else as_computed(int(value))
 
 
 class Set:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from fuzz.effect_programs import EffectProgram
 from fuzz.kernel_checks import check_derivatives
-from fuzz.sources import check_equal, check_polite, load
+from fuzz.sources import EndlessError, check_equal, check_polite, limited, load
 
 import peffects as pe
 from peffects import Fin, PeffectsError, run
@@ -109,6 +109,8 @@ def told(computation: Any, source: str, executor: Executor, **options: Any) -> A
     """What the machine gives: a value, or all that is told of an error that is polite."""
     try:
         return run(computation, executor=executor, **options)
+    except EndlessError:
+        raise
     except Exception as error:
         check_polite(error, source)
         notes = [
@@ -133,7 +135,11 @@ def check_executors(
 
     for s, n in arguments:
         for computation in (program, looped):
-            meant = told(computation(s, n, X), drawn.text, Serial())
+            try:
+                with limited(2.0):
+                    meant = told(computation(s, n, X), drawn.text, Serial())
+            except EndlessError:
+                return "too many worlds"
             for executor in others:
                 found = told(computation(s, n, X), drawn.text, executor)
                 check_equal(_plain(found), _plain(meant), 0.0)

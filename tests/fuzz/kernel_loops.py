@@ -49,7 +49,7 @@ MASKED = (
     "pe.sum(lambda i: {m}[i] * pe.log({m}[i]) if {m}[i] > 0.0 else 0.0)",
     "pe.sum(lambda i: pe.where({m}[i] > 0.0, {m}[i] ** -0.5, 0.0))",
     "np.nansum(np.log(x + 0.013)) * 0.1", "np.nanprod(0.5 + np.sqrt(x - 0.3))",
-    "pe.sum(lambda i: pe.max(lambda j: pe.where(y[j] > 0.0, {m}[i], -np.inf)) if s > z else z)",
+    "pe.sum(lambda i: {m}[i] * pe.min(lambda j: pe.where(y[j] > 9.0, y[j] / 0.0, {m}[i])))",
     "pe.sum(lambda i: r{n}[i] if {m}[i] > 0.0 else 0.0)", "np.sum(np.where({m} > 0.0, r{n}, 0.5))",
 )  # fmt: skip
 

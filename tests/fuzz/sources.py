@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import re
+import signal
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ import numpy as np
 from peffects import Err, Ok, PeffectsError, Table
 from peffects.source import is_internal_file
 
-__all__ = ["OursError", "check_equal", "check_polite", "load"]
+__all__ = ["EndlessError", "OursError", "check_equal", "check_polite", "limited", "load"]
 
 
 _HERE = os.path.dirname(__file__)
@@ -26,6 +29,26 @@ _INTERNAL_NAME = re.compile(r"(?<![\w.])_[a-z]\w*\(\)")
 
 class OursError(AssertionError):
     """An error that no user should see."""
+
+
+class EndlessError(Exception):
+    """A program has no end, or far too many worlds: nobody's fault but its own."""
+
+
+@contextlib.contextmanager
+def limited(limit_s: float) -> Iterator[None]:
+    """Raise `EndlessError` if the body, which is Python, takes too long."""
+
+    def endless(*_: object) -> None:
+        raise EndlessError(f"over {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, endless)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load(source: str) -> dict[str, Any]:

@@ -5,42 +5,20 @@ A Python error is right where plain Python (the machine, or `.debug`) raises the
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from fuzz.effect_checks import ARGUMENTS, X
 from fuzz.kernel_programs import KernelProgram, arguments
-from fuzz.sources import OursError, check_polite, load
+from fuzz.sources import EndlessError, OursError, check_polite, limited, load
 
 import peffects as pe
 from peffects import PeffectsError
 from peffects.kernels import Kernel
 
 __all__ = ["check_wrong_effects", "check_wrong_kernel"]
-
-
-class EndlessError(Exception):
-    """A program with a mistake in a loop has no end: nobody's fault but its own."""
-
-
-@contextlib.contextmanager
-def _limited(limit_s: float) -> Iterator[None]:
-    """Raise `EndlessError` if the body, which is Python, takes too long."""
-
-    def endless(*_: object) -> None:
-        raise EndlessError(f"over {limit_s:g} s")
-
-    before = signal.signal(signal.SIGALRM, endless)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
@@ -56,7 +34,7 @@ def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
 
 
 def _plain_ending(call: Callable[[], Any], source: str) -> BaseException | None:
-    with _limited(5.0):
+    with limited(5.0):
         return _ending(call, source)
 
 

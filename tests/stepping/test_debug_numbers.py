@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
+from peffects.staging.trees import flatten
 
 X = np.array([0.3, 0.1, 0.2])
 
@@ -72,3 +73,50 @@ def test_what_cannot_be_called_raises_as_in_python() -> None:
     with pytest.raises(TypeError, match="'module' object is not callable") as told:
         kernel.debug(X)
     assert "<kernel" in str(told.traceback[-1].path)
+
+
+TYPED = (
+    "q[i] + q[i]", "q[i] * q[i]", "-q[i]", "~q[i]", "abs(q[i])", "round(q[i])", "q[i] ** 2",
+    "q[i] & 1", "min(q[i], 3)", "max(1, q[i], 2)", "min([q[i], 3])", "max(q[i], i)",
+    "min(q[i], len(q))", "min(q[i], x[i])", "max(q[i], 0.5)", "np.where(x[i] > 0.2, q[i], 2)",
+    "np.where(x[i], q[i], q[i])", "np.sqrt(q[i])", "sum([q[i], q[i]])", "q[i] / 2",
+    "q[i] * x[i]", "not q[i]", "float(q[i])",
+)  # fmt: skip
+WHOLE = ("bool", "int8", "uint8", "uint16", "int32", "uint64", "int64")
+
+
+@pytest.mark.parametrize("use", TYPED)
+@pytest.mark.parametrize("dtype", [*WHOLE, "float32", "float64"])
+def test_elements_have_the_types_that_they_have_in_kernels(dtype: str, use: str) -> None:
+    if dtype.startswith("float") and use in ("~q[i]", "q[i] & 1"):
+        return
+    q = np.array([1, 0, 7]).astype(dtype)
+    kernel = kernel_of(["q, x = x", f"return pe.table(lambda i: {use}, over=x)"])
+    found, plain = kernel((q, X)), kernel.debug((q, X))
+    assert (found.dtype, found.shape) == (plain.dtype, plain.shape)
+    np.testing.assert_allclose(plain, found, rtol=1e-6)
+
+
+def test_scans_run_over_index_sets() -> None:
+    @pe.kernel
+    def scanned(x: Any) -> Any:
+        first = pe.scan(lambda c, i: (c + x[i], c * 0.5), 0.1, x.index)
+        second = pe.scan(lambda c, i: (c + i, c), 0, pe.Fin(2), reverse=True)
+        return first, second, pe.fold(lambda c, i: c - i, 0.0, over=pe.Fin(2))
+
+    for found, plain in zip(flatten(scanned(X))[0], flatten(scanned.debug(X))[0], strict=True):
+        np.testing.assert_allclose(plain, found, rtol=1e-12)
+
+
+def test_elements_of_bools_in_loops_and_states() -> None:
+    @pe.kernel
+    def counted(q: Any) -> Any:
+        n, seen = 0, pe.state(q)
+        for v in q:
+            n = n + v + v
+        for i in range(len(q)):
+            n = n + seen[i] * seen[i] + (~q[i]) * 1
+        return n
+
+    q = np.array([True, False, True])
+    assert counted(q) == counted.debug(q) == 7
