@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import errno
 import os
+import platform
 import pwd
 import stat
 import sys
@@ -150,6 +151,23 @@ def test_environment_digest_depends_on_the_processor(
     others = {"get_host_cpu_features": features, "get_host_cpu_name": "another"}
     monkeypatch.setattr(llvm, fact, lambda: others[fact])
     assert cache._fixed_environment.__wrapped__() != before
+
+
+def test_environment_digest_depends_on_the_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory may be shared by environments of several Pythons."""
+    before = cache._fixed_environment.__wrapped__()
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "python_version", lambda: "3.99.0")
+        assert cache._fixed_environment.__wrapped__() != before
+    version = metadata.version
+    for package in ("numba", "llvmlite"):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                metadata,
+                "version",
+                lambda name, other=package: "99.0" if name == other else version(name),
+            )
+            assert cache._fixed_environment.__wrapped__() != before
 
 
 def test_environment_digest_depends_on_each_compiled_text(monkeypatch: pytest.MonkeyPatch) -> None:
