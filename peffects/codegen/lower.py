@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from peffects.codegen.dense_sums import add_in_blocks, is_dense
 from peffects.codegen.loop_ir import (
     START,
     STOP,
@@ -368,6 +369,7 @@ class _Spine(HostLowering):
         stage.work = (Product((stage.trip, self.stages.work(loop.body))),)
         stage.cheap = has_no_loops(loop.body)
         places = [self.stages.table(var, stage) for var in binding.vars]
+        piling = [ref for ref, choice in choices.items() if choice.strategy is not Strategy.DIRECT]
         partials = [
             start_partial(
                 ref,
@@ -376,8 +378,7 @@ class _Spine(HostLowering):
                 self.stages,
                 lowering,
             )
-            for ref, choice in choices.items()
-            if choice.strategy is not Strategy.DIRECT
+            for ref in piling
         ]
         stage.rule = REDUCING if partials else FREE
         with lowering.looping(False, stage.k.body, loop.binders):
@@ -391,6 +392,10 @@ class _Spine(HostLowering):
         self.scope.values.update(zip(binding.vars, places, strict=True))
         # What prints runs in order.
         stage.strips = stage.k.log_memory is None and strip_mine(stage.k, stage.axes)
+        if not stage.strips and len(stage.axes) == 1:
+            for ref, partial in zip(piling, partials, strict=True):
+                if partial.is_wide_table and is_dense(ref, loop.body, self.scope.facts):
+                    add_in_blocks(ref, partial, stage.axes[0].index, lowering)
         if stage.strips:
             reason = (
                 f"neighbours in {loop.binders[-1].name} lie side by side, those of inner loops not"

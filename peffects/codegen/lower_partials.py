@@ -97,6 +97,12 @@ class Partial:
     lows: Memory | None
     shape: tuple[SizeExpr, ...]
 
+    @property
+    def is_wide_table(self) -> bool:
+        """Whether it is a table of totals, which keep what rounding takes."""
+        is_wider = self.parts.elem != self.accumulator.elem
+        return isinstance(self.accumulator.value, Place) and (self.lows is not None or is_wider)
+
 
 def start_partial(
     ref: Var, accumulator: Accumulator, piles: bool, stages: Stages, lowering: BlockLowering
