@@ -66,7 +66,7 @@ def test_blocks_lose_nothing(name: str, n: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_error_does_not_grow_with_length(dtype: type) -> None:
     n = 1_000_000
-    x = np.full((n, 2), 0.1, dtype)
+    x: Any = np.full((n, 2), 0.1, dtype)
     expected = n * float(dtype(0.1))
     bound = 4 * np.finfo(dtype).eps * np.log2(n) * expected
     for function in (rows, twice):
