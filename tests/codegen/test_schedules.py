@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,3 +150,44 @@ def test_printed_lines_are_in_order(pool: Scripted, capsys: pytest.CaptureFixtur
     x[places] = 1.0
     told(x)
     assert capsys.readouterr().out.split() == [w for p in places for w in ("at", str(p))]
+
+
+# --- the order of combination, which products show -----------------------------------------------
+
+
+@pe.kernel
+def product(x: Any) -> Any:
+    return pe.prod(lambda i: x[i])
+
+
+@pe.kernel
+def products(x: Any) -> Any:
+    h = pe.accumulator(2, op="mul")
+    for i in pe.par(x):
+        h[int(i) % 2] *= x[i]
+    return h
+
+
+@pe.kernel
+def counts(x: Any) -> Any:
+    h = pe.accumulator(2, dtype=int)
+    for i in pe.par(x):
+        h[int(i) % 2] += 1
+    return h
+
+
+def test_chunks_are_combined_in_index_order() -> None:
+    """Large factors first overflow; the other way round, small ones first, all is zero."""
+    n = 1_000_002
+    x = np.ones(n)
+    x[[0, n // 3]], x[[2 * n // 3, n - 1]] = 1e200, 1e-200
+    assert product(x) == np.inf
+    assert product(x[::-1].copy()) == 0.0
+    pairs = np.repeat(x[::2], 2)  # the same factors at even and at odd places
+    pairs[[n - 2, n - 1]] = 1e-200
+    assert products(pairs).tolist() == [np.inf, np.inf]
+    assert products(pairs[::-1].copy()).tolist() == [0.0, 0.0]
+
+
+def test_each_chunk_is_combined_once() -> None:
+    assert counts(np.ones(1_000_001)).tolist() == [500_001, 500_000]
