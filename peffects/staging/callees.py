@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from peffects.parallel.index_set import IndexSet
 from peffects.parallel.packed import Packed
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.branches import known_here
 from peffects.staging.checks import print_line
 from peffects.staging.complex_callees import COMPLEX_CALLEES
 from peffects.staging.indices import IndexTracer
@@ -226,9 +228,12 @@ def _isinstance(value: object, kinds: object) -> object:
 def _outcome_is(value: Outcome, kinds: tuple[object, ...]) -> object:
     if Ok in kinds and Err in kinds:
         return True
-    if Ok in kinds:
-        return value.ok
-    return logical(prims.NOT, value.ok) if Err in kinds else False
+    if Ok not in kinds and Err not in kinds:
+        return False
+    known = known_here(value.ok)
+    if known is not None:
+        return known is (Ok in kinds)
+    return value.ok if Ok in kinds else logical(prims.NOT, value.ok)
 
 
 BUILTINS: dict[object, Function] = {
@@ -279,3 +284,7 @@ REPLACED: dict[object, Function] = {
         for original, new in (MATH | CASTS | COMPLEX_CALLEES).items()
     },
 }
+
+for _builtin, _form in BUILTINS.items():
+    if isinstance(_form, FunctionType) and isinstance(_builtin, type | BuiltinFunctionType):
+        _form.__qualname__ = _builtin.__name__  # Python says of a wrong call what it always says

@@ -1,0 +1,34 @@
+"""A builtin that is called wrongly in a kernel says what it says in Python."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import peffects as pe
+
+BUILTINS = ("max", "min", "sum", "any", "all", "int", "float", "round", "len", "range", "reversed",
+            "enumerate", "sorted", "isinstance", "abs", "divmod")  # fmt: skip
+
+
+def kernel_of(line: str) -> pe.Kernel[Any, Any]:
+    """The kernel of `x` with this line, which can be found."""
+    source = f"def f(x):\n    return {line}\n"
+    file = f"<kernel {hash(source):x}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"pe": pe}
+    exec(compile(source, file, "exec", dont_inherit=True), space)
+    return pe.kernel(space["f"])
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+@pytest.mark.parametrize("way", ["__call__", "debug"])
+def test_a_wrong_call_is_told_in_words_of_python(name: str, way: str) -> None:
+    arguments = "1, nope=2" if name in ("int", "float") else ""
+    with pytest.raises(TypeError) as told:
+        getattr(kernel_of(f"{name}({arguments})"), way)(np.ones(3))
+    assert name in str(told.value)
+    assert f"_{name}" not in str(told.value)
