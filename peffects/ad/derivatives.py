@@ -426,7 +426,7 @@ def check_value(inner: Callee, has_aux: bool) -> None:
 def size_results(inner: Callee) -> frozenset[int]:
     """The results that say of which structure the value is: a tangent has the same.
 
-    They belong to index sets of packed tables, or say which answers are `Ok`, or how many there are.
+    They belong to index sets of packed tables, or say which answers are `Ok`, or how many.
     """
     count = len(inner.program.body.results)
     value = inner.results([_Place(k) for k in range(count)])

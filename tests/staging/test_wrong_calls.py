@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
+from peffects.errors import ControlFlowError
 
 BUILTINS = ("max", "min", "sum", "any", "all", "int", "float", "round", "len", "range", "reversed",
             "enumerate", "sorted", "isinstance", "abs", "divmod")  # fmt: skip
@@ -32,3 +33,22 @@ def test_a_wrong_call_is_told_in_words_of_python(name: str, way: str) -> None:
         getattr(kernel_of(f"{name}({arguments})"), way)(np.ones(3))
     assert name in str(told.value)
     assert f"_{name}" not in str(told.value)
+
+
+def raises_a_symbol(x: Any) -> Any:
+    if len(x.shape) > 1:
+        return x
+    raise ValueError("wrong", [x[0]])  # here
+
+
+def raises_a_text(x: Any) -> Any:
+    raise ValueError("wrong")
+
+
+def test_an_exception_with_a_symbol_in_it_can_be_printed() -> None:
+    with pytest.raises(ControlFlowError, match="`ValueError` is raised with a value") as told:
+        pe.kernel(raises_a_symbol)(np.ones(3))
+    assert "# here" in told.value.at.snippet()
+    assert "pe.check" in str(told.value)
+    with pytest.raises(ValueError, match=r"^wrong$"):
+        pe.kernel(raises_a_text)(np.ones(3))
