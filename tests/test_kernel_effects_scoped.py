@@ -180,7 +180,7 @@ def throws_above(a: Any) -> Any:
 
 
 def by_elif(a: Any) -> Any:
-    r = run(attempt(throws_above(a)))
+    r: Any = run(attempt(throws_above(a)))
     if isinstance(r, Ok):
         v = r.value
     elif isinstance(r, Err):
@@ -189,7 +189,7 @@ def by_elif(a: Any) -> Any:
 
 
 def by_elif_the_other_way(a: Any) -> Any:
-    r = run(attempt(throws_above(a)))
+    r: Any = run(attempt(throws_above(a)))
     for _ in range(3):
         if isinstance(r, Err):
             a = a + r.error
@@ -201,7 +201,7 @@ def by_elif_the_other_way(a: Any) -> Any:
 
 
 def by_returns(a: Any) -> Any:
-    r = run(attempt(throws_above(a)))
+    r: Any = run(attempt(throws_above(a)))
     if isinstance(r, Ok):
         return r.value
     elif isinstance(r, Err):
@@ -209,7 +209,7 @@ def by_returns(a: Any) -> Any:
 
 
 def by_expressions(a: Any) -> Any:
-    r = run(attempt(throws_above(a)))
+    r: Any = run(attempt(throws_above(a)))
     v = r.value if isinstance(r, Ok) else r.error if isinstance(r, Err) else None
     if not isinstance(r, Ok):
         v = v + (3.0 if isinstance(r, Err) else 5.0)

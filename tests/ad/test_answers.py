@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ def each(x: Any) -> Any:
 
 
 def test_a_tangent_is_the_answer_that_the_value_is() -> None:
-    for derivative in (
+    ways: list[Callable[[Any], Any]] = [
         lambda a: pe.jvp(one, (a,), (2.0,))[1],
         lambda a: pe.linearize(one, a)[1](2.0),
-    ):
+    ]
+    for derivative in ways:
         assert derivative(0.1) == Ok((pytest.approx(0.4), 2.0))
         assert derivative(0.4) == Err(6.0)
 
