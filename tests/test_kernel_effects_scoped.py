@@ -210,7 +210,7 @@ def by_returns(a: Any) -> Any:
 
 def by_expressions(a: Any) -> Any:
     r: Any = run(attempt(throws_above(a)))
-    v = r.value if isinstance(r, Ok) else r.error if isinstance(r, Err) else None
+    v: Any = r.value if isinstance(r, Ok) else r.error if isinstance(r, Err) else None
     if not isinstance(r, Ok):
         v = v + (3.0 if isinstance(r, Err) else 5.0)
     return v
