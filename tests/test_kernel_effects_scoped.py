@@ -6,9 +6,11 @@ import operator
 from typing import Any
 
 import numpy as np
+import pytest
 from test_kernel_effects import check_staged
 
-from peffects import Effect, Handler, Ok, Operation, effectful, final, handle
+import peffects as pe
+from peffects import Effect, Err, Handler, Ok, Operation, effectful, final, handle, run
 from peffects.handlers import (
     accum,
     accumulate,
@@ -165,3 +167,58 @@ def differing(a: Any) -> Any:
 
 def test_a_side_that_was_left_has_no_say_in_what_a_local_is() -> None:
     check_staged(lambda a: handle(weak_exceptions(), differing(a)), (0.7,), (-0.7,))
+
+
+# --- which answer it is ---------------------------------------------------------------------------
+
+
+@effectful
+def throws_above(a: Any) -> Any:
+    if a > 0.2:
+        yield from throw(3.0 * a)
+    return a * a
+
+
+def by_elif(a: Any) -> Any:
+    r: Any = run(attempt(throws_above(a)))
+    if isinstance(r, Ok):
+        v = r.value
+    elif isinstance(r, Err):
+        v = r.error + 1.0
+    return v
+
+
+def by_elif_the_other_way(a: Any) -> Any:
+    r: Any = run(attempt(throws_above(a)))
+    for _ in range(3):
+        if isinstance(r, Err):
+            a = a + r.error
+        elif isinstance(r, Ok):
+            a = a - r.value
+        else:
+            a = "never"
+    return a
+
+
+def by_returns(a: Any) -> Any:
+    r: Any = run(attempt(throws_above(a)))
+    if isinstance(r, Ok):
+        return r.value
+    elif isinstance(r, Err):
+        return r.error
+
+
+def by_expressions(a: Any) -> Any:
+    r: Any = run(attempt(throws_above(a)))
+    v: Any = r.value if isinstance(r, Ok) else r.error if isinstance(r, Err) else None
+    if not isinstance(r, Ok):
+        v = v + (3.0 if isinstance(r, Err) else 5.0)
+    return v
+
+
+@pytest.mark.parametrize("f", [by_elif, by_elif_the_other_way, by_returns, by_expressions])
+def test_what_an_answer_is_not_on_a_side_it_is_nowhere_in_it(f: Any) -> None:
+    for a in (0.1, 0.7):
+        assert pe.kernel(f)(a) == pytest.approx(f(a), rel=1e-12)
+        if f is not by_elif_the_other_way:
+            assert pe.grad(f)(a) == pytest.approx(3.0 if a > 0.2 else 2 * a)

@@ -26,10 +26,19 @@ from peffects.ir.syntax import F64, Block, Program, Scalar, Table, Var
 from peffects.kernels import Kernel
 from peffects.source import caller
 from peffects.specialization import Callee
+from peffects.staging.outcomes import Outcome
 from peffects.staging.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
 from peffects.staging.trace import here
-from peffects.staging.trees import ComplexParts, TreeDef, flatten, size_leaves, unflatten
+from peffects.staging.trees import (
+    ComplexParts,
+    TreeDef,
+    flatten,
+    is_tree,
+    parts_of,
+    size_leaves,
+    unflatten,
+)
 from peffects.staging.types import type_of
 
 Argnums: TypeAlias = int | tuple[int, ...]
@@ -220,6 +229,12 @@ class Backward:
             return None
         expected, tree = self._expected()
         leaves, given = flatten(cotangent)
+        if given != tree and self.has_answers:
+            raise DerivativeArgumentError(
+                "the value of the function has `Ok` or `Err` in it, where only a call tells which.",
+                at=caller(),
+                fix="Let it return numbers: `r.value if isinstance(r, Ok) else r.error`.",
+            )
         if given != tree:
             raise DerivativeArgumentError(
                 "the cotangent has another structure than the value of the function.",
@@ -244,6 +259,13 @@ class Backward:
         at = {p.number: count + k for k, p in enumerate(leaves) if isinstance(p, _Place)}
         more = [at[k] for k, var in enumerate(self.result_vars) if var is not None]
         return _reader_with_more(self.inner.reader(), count, more)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether the value has parts that say which answer of several it is."""
+        results = range(self.count)
+        value = self.inner.results([_Place(k) for k in results])
+        return bool({*results} - {*_numbers_in(value)})
 
     def _expected(self) -> tuple[list[object], TreeDef]:
         """The leaves and the structure of a cotangent."""
@@ -402,11 +424,27 @@ def check_value(inner: Callee, has_aux: bool) -> None:
 
 
 def size_results(inner: Callee) -> frozenset[int]:
-    """The results that belong to index sets of packed tables in the value."""
-    places = [_Place(k) for k in range(len(inner.program.body.results))]
-    leaves, tree = flatten(inner.results(places))
+    """The results that say of which structure the value is: a tangent has the same.
+
+    They belong to index sets of packed tables, or say which answers are `Ok`, or how many.
+    """
+    count = len(inner.program.body.results)
+    value = inner.results([_Place(k) for k in range(count)])
+    leaves, tree = flatten(value)
     pairs = zip(leaves, size_leaves(tree), strict=True)
-    return frozenset(leaf.number for leaf, is_size in pairs if is_size and isinstance(leaf, _Place))
+    sizes = {leaf.number for leaf, is_size in pairs if is_size and isinstance(leaf, _Place)}
+    return frozenset(sizes | ({*range(count)} - {*_numbers_in(value)}))
+
+
+def _numbers_in(value: object) -> Iterator[int]:
+    """The results that are numbers or arrays of the value."""
+    if isinstance(value, _Place):
+        yield value.number
+    elif isinstance(value, Outcome):
+        yield from (*_numbers_in(value.value), *_numbers_in(value.error))
+    elif is_tree(value):
+        for _, part in parts_of(value):
+            yield from _numbers_in(part)
 
 
 def gradient(

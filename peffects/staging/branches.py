@@ -7,11 +7,12 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from peffects.errors import InternalError
-from peffects.ir.syntax import Atom, Cond
+from peffects.ir import primitives as op
+from peffects.ir.syntax import Atom, Cond, Prim
 from peffects.staging.indices import Mismatch
 from peffects.staging.scalars import to_bool
 from peffects.staging.syntax import RESULT
-from peffects.staging.trace import Kind, Scope, Trace, here
+from peffects.staging.trace import Kind, Scope, Trace, here, staging
 from peffects.staging.values import (
     Missing,
     Tree,
@@ -50,6 +51,26 @@ class StaticBranch:
     def orelse(self, frame: Frame) -> bool:
         """Whether the second side runs."""
         return not self.condition
+
+
+def known_here(condition: object) -> bool | None:
+    """What a condition is known to be, on this side of the `if`s around that test it."""
+    trace, atom = staging(), to_bool(condition)
+    for scope in trace.scope.up():
+        branch = scope.construct
+        if isinstance(branch, Branch):
+            is_first = branch.scopes[0] is scope
+            if branch.pred == atom:
+                return is_first
+            if scope.parent is not None and _is_opposite(branch.pred, atom, scope.parent):
+                return not is_first
+    return None
+
+
+def _is_opposite(pred: Atom, atom: Atom, scope: Scope) -> bool:
+    """Whether `scope` computes `pred` as `not atom`."""
+    made = (b.expr for b in scope.builder.bindings if b.vars == (pred,))
+    return next(made, None) == Prim(op.NOT, (atom,))
 
 
 class Branch:

@@ -11,6 +11,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from peffects.parallel.packed import Packed
 from peffects.places import speaks_for_users
 from peffects.staging import elementary, ops, sorting
 from peffects.staging.accumulators import as_table, is_table
+from peffects.staging.branches import known_here
 from peffects.staging.checks import print_line
 from peffects.staging.complex_callees import COMPLEX_CALLEES
 from peffects.staging.for_user import for_user, has_symbols, remainder
@@ -325,9 +327,12 @@ def _type_of(value: object) -> type | None:
 def _outcome_is(value: Outcome, kinds: tuple[object, ...]) -> object:
     if Ok in kinds and Err in kinds:
         return True
-    if Ok in kinds:
-        return value.ok
-    return logical(prims.NOT, value.ok) if Err in kinds else False
+    if Ok not in kinds and Err not in kinds:
+        return False
+    known = known_here(value.ok)
+    if known is not None:
+        return known is (Ok in kinds)
+    return value.ok if Ok in kinds else logical(prims.NOT, value.ok)
 
 
 BUILTINS: dict[object, Function] = {
@@ -400,3 +405,7 @@ REPLACED: dict[object, Function] = {
         for original, new in (MATH | CASTS | COMPLEX_CALLEES).items()
     },
 }
+
+for _builtin, _form in BUILTINS.items():
+    if isinstance(_form, FunctionType) and isinstance(_builtin, type | BuiltinFunctionType):
+        _form.__qualname__ = _builtin.__name__  # Python says of a wrong call what it always says

@@ -7,26 +7,28 @@ together, what is read again at each call (`captures`), and what must stay the s
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TypeAlias, cast
 
 from peffects.effects import is_computation
-from peffects.errors import KernelEffectError, KernelTypeError
+from peffects.errors import ControlFlowError, KernelEffectError, KernelTypeError, PeffectsError
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Program
 from peffects.ir.traverse import free_vars
 from peffects.parallel.index_set import understand_symbols
 from peffects.parallel.packed import Packed
+from peffects.places import place_of_error
 from peffects.source import UNKNOWN, SrcInfo, of_code
 from peffects.staging.accumulators import as_table, is_table
 from peffects.staging.arrays import NumpyArrays
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
 from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
-from peffects.staging.for_user import for_user
+from peffects.staging.for_user import for_user, has_symbols
 from peffects.staging.handled.running import EFFECT_CALLS
 from peffects.staging.hidden import check_holds_none
 from peffects.staging.hooks import resolve
@@ -145,7 +147,8 @@ def stage(
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
         new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
         _declare_packed((new_args, new_kwargs))
-        value = for_user(resolve(plain), *new_args, **new_kwargs)
+        with _told_without_symbols():
+            value = for_user(resolve(plain), *new_args, **new_kwargs)
         value = settle(map_leaves(as_packed, value), trace.root)
         atoms, out_tree, out_leaves = _outputs(value)
         program = _program(trace, inputs, atoms, src)
@@ -160,6 +163,24 @@ def stage(
         tuple(inputs.guards),
         tuple(trace.constants),
     )
+
+
+@contextlib.contextmanager
+def _told_without_symbols() -> Iterator[None]:
+    """An exception of the user's has no symbol in it: its text could not be printed."""
+    try:
+        yield
+    except PeffectsError:
+        raise
+    except Exception as error:
+        if not has_symbols(error.args):
+            raise
+        raise ControlFlowError(
+            f"`{type(error).__name__}` is raised with a value of the kernel in it, which is known "
+            "only when it runs.",
+            at=place_of_error(error),
+            fix="Raise it with a constant text; or write `pe.check(condition, f'{x} is wrong')`.",
+        ) from None
 
 
 def _place_of(function: object) -> SrcInfo:

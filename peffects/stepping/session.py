@@ -548,7 +548,7 @@ def _accumulator(
 
 def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: Any) -> Any:
     """`sum`, `any` and `all` of Python, of a table too."""
-    if isinstance(args[0], np.ndarray | Accumulator):
+    if args and isinstance(args[0], np.ndarray | Accumulator):
         return session.operations[getattr(ops, name)](*args)
     return as_computed(plain(*args, **kwargs))
 
@@ -578,7 +578,7 @@ def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: 
     if len(args) == 1 and isinstance(args[0], np.ndarray | Accumulator):
         return numpys(np.asarray(args[0]))
     args = tuple(map(read, args))
-    among = args if len(args) > 1 else args[0]
+    among = args[0] if len(args) == 1 else args
     value = plain(*args, **options)
     if isinstance(among, list | tuple) and all(
         isinstance(n, int | float | np.generic) for n in among
@@ -593,3 +593,7 @@ def _min(*args: Any, **options: Any) -> Any:
 
 def _max(*args: Any, **options: Any) -> Any:
     return _extreme(max, np.max, args, options)
+
+
+for _form, _name in ((_int, "int"), (_float, "float"), (_accumulator, "accumulator")):
+    _form.__qualname__ = _name  # Python names it where a call is wrong
