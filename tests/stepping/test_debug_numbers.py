@@ -104,9 +104,8 @@ def test_scans_run_over_index_sets() -> None:
         second = pe.scan(lambda c, i: (c + i, c), 0, pe.Fin(2), reverse=True)
         return first, second, pe.fold(lambda c, i: c - i, 0.0, over=pe.Fin(2))
 
-    both: Any = zip(flatten(scanned(X))[0], flatten(scanned.debug(X))[0], strict=True)
-    for found, plain in both:
-        np.testing.assert_allclose(plain, found, rtol=1e-12)
+    for found, plain in zip(flatten(scanned(X))[0], flatten(scanned.debug(X))[0], strict=True):
+        np.testing.assert_allclose(np.asarray(plain), np.asarray(found), rtol=1e-12)
 
 
 def test_elements_of_bools_in_loops_and_states() -> None:
