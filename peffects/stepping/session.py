@@ -393,7 +393,7 @@ class _Session:
         places = positions(domain.axes) if pairs is None else pairs_in(pairs)  # type: ignore[arg-type]
         for place in places:
             self.indices.append(("`par`", place))
-            found = place if pairs else domain.arguments(place, len(domain.parts)) or ()  # type: ignore[arg-type]
+            found = place if pairs is not None else domain.arguments(place, len(domain.parts)) or ()  # type: ignore[arg-type]
             try:
                 yield found[0] if len(found) == 1 else tuple(found)
             finally:
@@ -403,13 +403,13 @@ class _Session:
         """Run the body for all indices."""
         call, count = self.callee(function), len(parameter_names(function))
         pairs = pairs_of(over)
-        domain = domain_of(operation, lambda i: None, over) if pairs else None
+        domain = domain_of(operation, lambda i: None, over) if pairs is not None else None
         domain = domain or domain_of(operation, function, over)
         sets: Any = domain.axes
 
         def body(place: Any) -> object:
             self.indices.append((f"`{operation}`", place))
-            given: Any = place if pairs else domain.arguments(place, count)
+            given: Any = place if pairs is not None else domain.arguments(place, count)
             try:
                 value = call(*given) if len(given) == count else call(tuple(given))
                 if self.nan and _holds_nan(value):

@@ -68,6 +68,22 @@ def test_rows_of_an_accumulator_tell_what_an_index_runs_over() -> None:
         np.testing.assert_allclose(rows.debug(*args), rows(*args), rtol=1e-12)
 
 
+@pytest.mark.parametrize("lengths", [[0], [0, 0], []])
+def test_rows_may_all_be_empty(lengths: list[int]) -> None:
+    @pe.kernel
+    def of_nothing(n: Any) -> Any:
+        pairs = pe.Ragged(n)
+        t = pe.table(lambda i, j: 0.5 * j, over=pairs)
+        for i, j in pe.par(pairs):
+            pe.check(i > j)
+        return t, pe.table(lambda i: pe.sum(lambda j: t[i, j]), over=n)
+
+    n = np.array(lengths, int)
+    for found, plain in zip(of_nothing(n), of_nothing.debug(n), strict=True):
+        assert type(found) is type(plain)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(plain))
+
+
 def test_what_cannot_be_called_raises_as_in_python() -> None:
     kernel = kernel_of(["return np(x)"])
     with pytest.raises(TypeError, match="'module' object is not callable") as told:
