@@ -242,7 +242,9 @@ def _clear_cache() -> int:
     from peffects.codegen import cache
 
     print(f"deleted {cache.clear()} entries.")
-    return 0
+    if left := sum(1 for _ in cache.entries()):
+        print(f"{left} could not be deleted: {cache.directory()} may only be read.")
+    return int(left > 0)
 
 
 def _advice(facts: Mapping[str, str]) -> Iterator[str]:

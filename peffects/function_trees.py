@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from peffects.remembered import Recent
+from peffects.source import lines_of
 
 __all__ = ["FunctionNode", "Source", "find_source", "with_qualname"]
 
@@ -51,7 +52,7 @@ _STARTED_S = time.time()
 def _file(path: str) -> _File | None:
     """A file as it is now; parsed again when its text has changed."""
     linecache.checkcache(path)
-    text = "".join(linecache.getlines(path))
+    text = "".join(lines_of(path))
     if not text:
         return None
     known = _FILES.get(path)

@@ -68,14 +68,17 @@ def remembered(make: Callable[[K], V]) -> Remembered[K, V]:
 class Recent(Generic[K, V]):
     """A table of at most `most` entries; those that were asked for least recently go first.
 
+    `forget` is called with the key of each that goes for want of room.
+
     Without a lock, which a forked child would find taken: two threads at once may forget an entry
     too many or too few.
     """
 
-    __slots__ = ("_entries", "_most")
+    __slots__ = ("_entries", "_forget", "_most")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, forget: Callable[[K], object] | None = None) -> None:
         self._most = most
+        self._forget = forget
         self._entries: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
@@ -92,9 +95,11 @@ class Recent(Generic[K, V]):
         entries[key] = value
         while len(entries) > self._most:
             try:
-                entries.pop(next(iter(entries)), None)
+                oldest = next(iter(entries))
             except (StopIteration, RuntimeError):  # another thread was quicker
                 break
+            if entries.pop(oldest, None) is not None and self._forget is not None:
+                self._forget(oldest)
         return value
 
     def __len__(self) -> int:

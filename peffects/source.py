@@ -1,7 +1,7 @@
 """Where the user wrote something: file, line, column, function, and the text of that line.
 
 Every node of the IR, every operation site and every error carries a `SrcInfo`, so that whatever
-goes wrong is said in terms of the user's program.  Layer 0: imports nothing of ours.
+goes wrong is said in terms of the user's program.  Layer 0.
 """
 
 from __future__ import annotations
@@ -12,9 +12,34 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-__all__ = ["UNKNOWN", "SrcInfo", "caller", "is_internal_file", "of_code", "of_frame"]
+from peffects.remembered import Recent
+
+__all__ = ["UNKNOWN", "SrcInfo", "caller", "is_internal_file", "lines_of", "of_code", "of_frame"]
 
 _PACKAGE_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+_MOST_FILES = 128
+
+
+def _let_go(file: str) -> None:
+    """Have `linecache` forget a file that it can read again, unlike a cell of a notebook."""
+    entry = linecache.cache.get(file)
+    if entry is not None and len(entry) == 4 and entry[1] is not None:
+        linecache.cache.pop(file, None)
+
+
+_read: Recent[str, bool] = Recent(_MOST_FILES, _let_go)
+"""The files that `linecache`, which keeps all for ever, has read for us and nobody else."""
+
+
+def lines_of(file: str) -> list[str]:
+    """The lines of a file or cell, each with its end; none when there is no source to be had."""
+    if file not in linecache.cache:
+        _read.keep(file, True)
+    else:
+        _read.get(file)
+    return linecache.getlines(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +53,8 @@ class SrcInfo:
 
     def snippet(self) -> str:
         """The stripped text of the line, or "" when the source is not to be had."""
-        return linecache.getline(self.file, self.line).strip() if self.line else ""
+        lines = lines_of(self.file) if self.line else []
+        return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
 
     def short(self) -> str:
         """`file.py:line`, without the directory."""

@@ -16,7 +16,6 @@ import ast
 import atexit
 import contextlib
 import functools
-import linecache
 import sys
 import threading
 import warnings
@@ -28,7 +27,7 @@ from typing import Any, Final, TypeVar
 from peffects.debugging import debugging, follow_debugging
 from peffects.errors import NeverPerformed
 from peffects.places import Site, place_of_site
-from peffects.source import SrcInfo, is_internal_file
+from peffects.source import SrcInfo, is_internal_file, lines_of
 
 __all__: list[str] = []
 
@@ -40,7 +39,7 @@ _CLOSELY: Final = 256
 _END: Final = -1
 """In place of an offset in a function: it has ended."""
 
-_is_internal = functools.cache(is_internal_file)
+_is_internal = functools.lru_cache(maxsize=1024)(is_internal_file)
 
 
 class _Watching:
@@ -319,7 +318,7 @@ def _likely_place(code: CodeType, offset: int) -> SrcInfo:
 
 def _lines_of_calls(code: CodeType) -> list[int]:
     """Lines of the function at which it calls something and does not perform the result."""
-    source = "".join(linecache.getlines(code.co_filename))
+    source = "".join(lines_of(code.co_filename))
     try:
         tree = ast.parse(source)
     except SyntaxError:

@@ -331,15 +331,24 @@ def _remove_leftovers(place: Path) -> None:
 
 
 def clear() -> int:
-    """Remove all entries (and what interrupted writes left); return how many there were."""
+    """Remove the entries, and what interrupted processes left; return how many went.
+
+    Those of a directory that may only be read stay.
+    """
     place = directory()
     if place is None:
         return 0
-    found = list(entries())
-    for path in (*(entry.path for entry in found), *place.glob("*" + _NEW)):
-        path.unlink(missing_ok=True)
+    gone = 0
+    for entry in entries():
+        with suppress(OSError):
+            entry.path.unlink()
+            gone += 1
+    for path in place.glob("*" + _NEW):
+        with suppress(OSError):
+            path.unlink()
+    _remove_leftovers(place)
     _usage.clear()
-    return len(found)
+    return gone
 
 
 def _encode(code: ObjectCode, name: str) -> bytes:

@@ -9,7 +9,6 @@ to the source.
 from __future__ import annotations
 
 import html
-import linecache
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from peffects.compile import Compiled
 from peffects.ir.print import lines_with_places
 from peffects.ir.syntax import Program
 from peffects.optimize.passes import Step
-from peffects.source import UNKNOWN, SrcInfo
+from peffects.source import UNKNOWN, SrcInfo, lines_of
 
 __all__ = ["Page", "Panel", "framed", "html_of", "program_page", "text_page"]
 
@@ -171,7 +170,7 @@ def _collect(panel: Panel, used: dict[str, set[int]]) -> None:
 
 
 def _source_rows(file: str, numbers: set[int]) -> Iterator[str]:
-    lines = linecache.getlines(file)
+    lines = lines_of(file)
     shown = sorted(
         {k for n in numbers for k in range(n - _AROUND, n + _AROUND + 1) if 0 < k <= len(lines)}
         or numbers

@@ -14,7 +14,7 @@ from peffects.ir.syntax import BOOL, F32, F64, I64, SCALARS, Scalar
 __all__ = ["dtype_name", "function_type", "join", "number_type", "scalar_of", "true_division_type"]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)  # there is no end of structured dtypes
 def dtype_name(dtype: np.dtype[np.generic]) -> str:
     """The name of a dtype, which numpy itself puts together anew each time."""
     return dtype.name

@@ -8,7 +8,6 @@ here, since they are met only where the source was not rewritten.
 from __future__ import annotations
 
 import functools
-import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -21,7 +20,7 @@ from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import BOOL, I64, Atom, Binding, Scalar, Var
 from peffects.parallel.packed import Packed
 from peffects.places import asked_for_user
-from peffects.source import SrcInfo
+from peffects.source import SrcInfo, lines_of
 from peffects.staging import arithmetic
 from peffects.staging.arithmetic import Operand
 from peffects.staging.promotion import number_type
@@ -42,7 +41,7 @@ __all__ = [
 
 def _how_to_decide(at: SrcInfo) -> str:
     """What to write where Python would need a number."""
-    if at.line and not linecache.getlines(at.file):
+    if at.line and not lines_of(at.file):
         return (
             f"The source of {at.file} is not to be had, so its `if` and loops cannot be staged: "
             "put the code into a file or a notebook, or write `pe.where` and tables."
