@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -210,6 +211,20 @@ def test_cache_lists_and_clears(
     assert cli.main(["cache", "clear"]) == 0
     assert capsys.readouterr().out == "deleted 3 entries.\n"
     assert list(tmp_path.glob("*.kernels")) == []
+
+
+def test_cache_that_may_only_be_read_is_not_cleared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setenv("PEFFECTS_CACHE_DIR", str(tmp_path))
+    cache.write("1" * 64, ObjectCode(("f",), (), (b"",)))
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert cli.main(["cache", "clear"]) == 1
+    told = f"deleted 0 entries.\n1 could not be deleted: {tmp_path} may only be read.\n"
+    assert capsys.readouterr().out == told
 
 
 def test_cache_tells_a_kernel_by_its_name(
