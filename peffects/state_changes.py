@@ -15,15 +15,12 @@ import operator
 import pickle
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from peffects.errors import TraverseError
 from peffects.function_trees import FunctionNode, find_source
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
-
-if TYPE_CHECKING:
-    from peffects.handling import Handler
 
 __all__: list[str] = []
 
@@ -32,7 +29,8 @@ _METHOD_SETTERS: Final = frozenset({"__setattr__", "__delattr__"})
 _DICT_SETTERS: Final = frozenset(
     {"__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update"}
 )
-_PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
+PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
+"""Types whose values nobody can change."""
 _LIMIT: Final = 1 << 16
 """Bytes of the pickled fields up to which they are compared in a worker process."""
 
@@ -265,20 +263,12 @@ class Watch:
         return _watch_copies, (self.fields, self.name, self.losing, site, self.place)
 
 
-def watch(handler: Handler[Any, Any], site: Site | SrcInfo, place: SrcInfo) -> Watch | None:
-    """What has to hold after each iteration under a fork of `handler`; None if anything may."""
-    losing = handler._losing
-    if losing is None:
-        return None
-    return Watch(dict(handler.__dict__), type(handler).__name__, losing, site, place)
-
-
 def _watch_copies(*parts: Any) -> Watch:
     made = Watch(*parts)
     held = {
         name: _contents(value)
         for name, value in made.fields.items()
-        if type(value) not in _PLAIN and name not in made.losing.kept
+        if type(value) not in PLAIN and name not in made.losing.kept
     }
     made.held = {name: b for name, b in held.items() if b is not None and len(b) <= _LIMIT} or None
     return made
@@ -295,7 +285,7 @@ def _same(before: dict[str, Any], now: dict[str, Any], name: str) -> bool:
     if name not in before or name not in now:
         return False
     a, b = before[name], now[name]
-    return a is b or (type(a) is type(b) and type(a) in _PLAIN and (a == b or (a != a and b != b)))
+    return a is b or (type(a) is type(b) and type(a) in PLAIN and (a == b or (a != a and b != b)))
 
 
 def _shown(fields: dict[str, Any], name: str) -> str:
