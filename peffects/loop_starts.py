@@ -115,7 +115,9 @@ def _is_fixed(value: object) -> bool:
     return isinstance(value, ModuleType) or type(value) in PLAIN
 
 
-def _copied_function(value: FunctionType, known: dict[int, Any], other: Callable[[Any], Any]) -> Any:
+def _copied_function(
+    value: FunctionType, known: dict[int, Any], other: Callable[[Any], Any]
+) -> Any:
     if _assigns_outside(value.__code__) or vars(value):
         other(value)  # which may refuse: a copy does not assign to the variables of the original
     if not (value.__closure__ or value.__defaults__ or value.__kwdefaults__):

@@ -19,7 +19,7 @@ from peffects.loop_starts import no_start, starts
 from peffects.masking import Masked
 from peffects.places import Site, is_users, place_of_site
 from peffects.source import SrcInfo
-from peffects.state_changes import Watch
+from peffects.state_changes import Watch, WatchElsewhere
 from peffects.unperformed import made
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
@@ -147,20 +147,19 @@ class Loop(Generic[T]):
             first = at(i)
             unshared = sys.getrefcount(first) <= _UNSHARED
             if not isinstance(first, Handler):
-                raise no_start(i, first, place_of_site(place))
+                raise no_start(i, first, place)
             return Handled(first, Body(body, i), site, unshared, spares)
 
         return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[arg-type]
 
 
-def watch(
-    handler: Handler[Any, Any], site: Site | SrcInfo, place: Site | SrcInfo | None
-) -> Watch | None:
+def watch(handler: Handler[Any, Any], site: Site | SrcInfo, place: SrcInfo) -> Watch | None:
     """What has to hold after each iteration under a fork of `handler`; None if anything may."""
     losing = handler._losing
     if losing is None:
         return None
-    return Watch(dict(handler.__dict__), type(handler).__name__, losing, site, place)
+    kind = WatchElsewhere if losing.sure else Watch
+    return kind(dict(handler.__dict__), type(handler).__name__, losing, site, place)
 
 
 def _references_of_new() -> int:

@@ -201,7 +201,7 @@ class Stack:
         handler, ret, watch = mark.handler, mark.handler._ret, mark.watch
         mark.ended()
         if watch is not None:
-            lost = watch.lost(handler.__dict__)
+            lost = watch.lost(handler)
             if lost is not None:
                 raise lost
         if ret is None:
@@ -297,7 +297,9 @@ class Stack:
     def _installed(self, item: Handled) -> Marker:
         handler = item.handler if item.unshared else item.handler._fork()
         if item.spares is None:
-            return HandlerMarker(handler, item.site).placed(self.frames, self.mark)
+            alone = HandlerMarker(handler, item.site)
+            alone.watch = item.watch
+            return alone.placed(self.frames, self.mark)
         marker = item.spares.take(self.mark)
         if marker is None or not _same_kind(marker.handler, handler):
             marker = HandlerMarker(handler, item.site)
@@ -350,7 +352,7 @@ class Stack:
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
             if error is None and k._segment is not None and k._segment.owner.watch is not None:
-                error = k._segment.owner.watch.lost(k._handler.__dict__)
+                error = k._segment.owner.watch.lost(k._handler)
             if self.options.debug and error is None and not k._final:
                 self._warn_unresumed(k)
             self._drop(k, value, error)
@@ -377,7 +379,7 @@ class Stack:
             if isinstance(value, Computation):
                 failure = never_performed(value, type(handler).__name__, op)
             elif owner.watch is not None:
-                failure = owner.watch.lost(handler.__dict__)
+                failure = owner.watch.lost(handler)
         except BaseException as error:
             strip_internal(error, None)
             failure = error

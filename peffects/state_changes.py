@@ -36,10 +36,14 @@ _LIMIT: Final = 1 << 16
 
 
 class Losing(NamedTuple):
-    """Which handlers lose what iterations do to their fields: why, and all fields but which."""
+    """Which handlers lose what iterations do to their fields: why, and all fields but which.
+
+    `sure` says that no clause sets a field that is lost, as the source shows.
+    """
 
     why: str
     kept: frozenset[str]
+    sure: bool
 
 
 # --- in the source -----------------------------------------------------------------------------
@@ -48,29 +52,6 @@ class Losing(NamedTuple):
 def rebound_field(cls: type, function: Callable[..., Any]) -> str | None:
     """A field of `self` that `function` of class `cls` assigns to, itself or through a helper."""
     return _Reader(cls).assigned(inspect.unwrap(function), 0)
-
-
-def fields_read(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The fields of `self` that a method reads; None if it may be all of them."""
-    source = find_source(inspect.unwrap(function).__code__)
-    if source is None or not source.node.args.posonlyargs + source.node.args.args:
-        return None
-    name = (source.node.args.posonlyargs + source.node.args.args)[0].arg
-    attributes = [
-        node
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.Attribute) and _is_name(node.value, {name})
-    ]
-    uses = [node for node in ast.walk(source.node) if _is_name(node, {name, "super", "__class__"})]
-    called = [
-        node.func
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.Call) and node.func in attributes
-    ]
-    if len(uses) != len(attributes) or called:
-        return None  # it gives `self` away, or calls a helper
-    fields = frozenset(node.attr for node in attributes)
-    return None if fields & {"__dict__", "__class__"} else fields
 
 
 def _is_name(node: ast.AST, names: set[str]) -> bool:
@@ -235,9 +216,13 @@ class Watch:
         self.place = place
         self.held: dict[str, bytes] | None = None
 
-    def lost(self, now: dict[str, Any]) -> TraverseError | None:
-        """What an iteration has done to the fields of its handler, which are `now` so."""
-        before = self.fields
+    def over(self, handler: object) -> Watch:
+        """The same of this handler: while staging, numbers in its fields have become symbols."""
+        return type(self)(dict(vars(handler)), self.name, self.losing, self.site, self.place)
+
+    def lost(self, handler: object) -> TraverseError | None:
+        """What an iteration has done to the fields of its handler."""
+        before, now = self.fields, vars(handler)
         if len(now) != len(before) or not all(map(operator.is_, now.values(), before.values())):
             for name in {**before, **now}:
                 if name not in self.losing.kept and not _same(before, now, name):
@@ -261,6 +246,16 @@ class Watch:
     def __reduce__(self) -> tuple[object, ...]:
         site = place_of_site(self.site)
         return _watch_copies, (self.fields, self.name, self.losing, site, self.place)
+
+
+class WatchElsewhere(Watch):
+    """For clauses that are known to set nothing: only a worker process has to look at its copy."""
+
+    __slots__ = ()
+
+    def lost(self, handler: object) -> TraverseError | None:
+        """Nothing."""
+        return None
 
 
 def _watch_copies(*parts: Any) -> Watch:

@@ -307,6 +307,7 @@ class StagingMachine(Machine):
             )
         marker = HandlerMarker(self._fork(handler), item.site)
         marker.placed(self.frames, self.mark)
+        marker.watch = None if item.watch is None else item.watch.over(marker.handler)
         if handler._ret_is_generator and _has_exit(marker):
             raise KernelEffectError(
                 f"`{type(handler).__name__}` has a `@final` clause and a return clause with "

@@ -125,12 +125,11 @@ class StagedLoop:
                 fix="Give a function of the index: `loop(lambda i: self._with(...))`.",
             )
         handler = self._handler._fork()
-        at, watched = lambda _: handler, watch(handler, site, self._place)
-        if start_at is not None:
-            at, watched = copied(start_at, {id(self._handler): handler}, as_it_is), None
+        watched = watch(handler, site, self._place) if start_at is None else None
+        at = None if start_at is None else copied(start_at, {id(self._handler): handler}, as_it_is)
 
         def under_handler(i: Any) -> Handled:
-            return Handled(at(i), Body(body, i), site, watch=watched)
+            return Handled(handler if at is None else at(i), Body(body, i), site, watch=watched)
 
         under = StagedFor(self._node.n, under_handler, self._shown, self._place)
         return made(under)  # type: ignore[arg-type]
