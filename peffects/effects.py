@@ -485,9 +485,12 @@ def is_computation(value: object) -> bool:
 
 
 def start(computation: object) -> Generator[Any, Any, Any]:
-    """A fresh generator that performs `computation`."""
+    """A fresh generator that performs `computation`; a call is performed with that."""
     if type(computation) is Call:
-        performed(computation)
+        if NEWEST.last is computation:
+            NEWEST.last = None
+        else:
+            late(computation)
         return computation.function(*computation.args, **computation.kwargs)
     if isinstance(computation, GeneratorType):
         if computation.gi_frame is None:

@@ -81,7 +81,7 @@ class Machine(Stack):
         return self._finish()
 
     def _start(self, computation: Any) -> None:
-        if isinstance(computation, Computation):
+        if isinstance(computation, Computation) and type(computation) is not Call:
             performed(computation)
         try:
             self._enter(computation)

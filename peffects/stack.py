@@ -282,7 +282,8 @@ class Stack:
             elif kind is Body:
                 computation = computation.body(computation.index)
                 if isinstance(computation, Computation):
-                    performed(computation)
+                    if type(computation) is not Call:  # a call is when it starts
+                        performed(computation)
                     root = computation
                 elif not isinstance(computation, GeneratorType):
                     self._return(computation)

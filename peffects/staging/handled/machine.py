@@ -72,6 +72,7 @@ from peffects.staging.recursion import DEEPEST, refuse_recursion
 from peffects.staging.scalars import either
 from peffects.staging.trace import Trace, here, is_internal, speaks_for
 from peffects.staging.writes import inputs_of
+from peffects.unperformed import performed
 
 __all__ = ["StagingMachine"]
 
@@ -79,6 +80,7 @@ __all__ = ["StagingMachine"]
 def _rewritten(computation: Any) -> Gen:
     """A generator that performs `computation`, rewritten."""
     if type(computation) is Call:
+        performed(computation)
         function = staged_function(computation.function)
         return function(*computation.args, **computation.kwargs)  # type: ignore[no-any-return]
     return start(computation)
