@@ -244,7 +244,7 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
             # As in `Computation`, with the tag known: this is the hottest path of all.
             if NEWEST.last is self:
                 NEWEST.last = None
-            else:
+            elif NEWEST.settling or NEWEST.armed:
                 late(self)
             answer = yield PERFORM, self
             if answer is None:
@@ -357,7 +357,7 @@ class Call(Computation):
             # As in `Computation`, with the tag known.
             if NEWEST.last is self:
                 NEWEST.last = None
-            else:
+            elif NEWEST.settling or NEWEST.armed:
                 late(self)
             answer = yield CALL, self
             if answer is None:
@@ -489,7 +489,7 @@ def start(computation: object) -> Generator[Any, Any, Any]:
     if type(computation) is Call:
         if NEWEST.last is computation:
             NEWEST.last = None
-        else:
+        elif NEWEST.settling or NEWEST.armed:
             late(computation)
         return computation.function(*computation.args, **computation.kwargs)
     if isinstance(computation, GeneratorType):

@@ -55,7 +55,8 @@ class _Newest:
     """The newest computation that is not performed yet; how many canaries are armed.
 
     `last` is read and written without a lock, in steps between which no thread takes over.
-    `settling` says that a thread has taken out the newest one, and may be giving it a canary.
+    `settling` says that a thread has taken out the newest one, and may be giving it a canary; who
+    performs it has to look there before it looks at `armed`.
     """
 
     __slots__ = ("armed", "last", "left", "settling")
@@ -141,7 +142,7 @@ def performed(computation: Any) -> None:
     """Note that `computation` is performed, or refused, or wrapped, by somebody who says so."""
     if NEWEST.last is computation:
         NEWEST.last = None
-    else:
+    elif NEWEST.settling or NEWEST.armed:
         late(computation)
 
 
@@ -152,12 +153,15 @@ def made_for_all(computation: C) -> C:
 
 
 def late(computation: Any) -> None:
-    """Note that `computation`, which is not the newest one, is performed."""
+    """Note that `computation`, which is not the newest one, is performed.
+
+    That makes a difference if it has a canary: if a thread is `settling`, or one is `armed`.
+    """
     if NEWEST.settling:  # asked first: afterwards a canary that it gave can be seen
         canary = _give_canary(computation, None)
     else:
         canary = getattr(computation, "_canary", None)
-    if canary is not None:
+    if canary is not None and canary.name is not None:
         canary.disarm()
     if _to_raise:
         _raise_found()
