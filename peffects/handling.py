@@ -43,7 +43,7 @@ from peffects.field_uses import fields_read, fields_set
 from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller, of_code
 from peffects.state_changes import Losing, Watch
-from peffects.unperformed import made, performed
+from peffects.unperformed import NEWEST, made, performed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -468,9 +468,13 @@ def _installing(h: Any, c: Any, site: Site) -> Handled:
             f"`handle` takes a handler first, and was given {h!r}.", at=caller(), fix=hint
         )
     check_computation(c, "handle")
+    handled = Handled(h, c, site)
+    if NEWEST.last is c:  # it goes with the one around it
+        NEWEST.last = handled
+        return handled
     if isinstance(c, Computation):
-        performed(c)  # if it is: it goes with the one around it
-    return made(Handled(h, c, site))
+        performed(c)
+    return made(handled)
 
 
 if MYPY:

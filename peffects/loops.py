@@ -138,7 +138,8 @@ class Loop(Generic[T]):
             watched = watch(handler, site, place)
 
             def under_handler(i: Any) -> Handled:
-                return Handled(handler, Body(body, i), site, False, spares, watched)
+                here = watched if watched is not None and watched.asks_here else None
+                return Handled(handler, Body(body, i), site, False, spares, here)
 
             return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[arg-type]
         at = starts(start_at, len(node.n), self._handler, handler)

@@ -281,9 +281,10 @@ class Stack:
                 root = computation = computation.computation
             elif kind is Body:
                 computation = computation.body(computation.index)
-                if isinstance(computation, Computation):
-                    if type(computation) is not Call:  # a call is when it starts
-                        performed(computation)
+                if type(computation) is Call:  # performed when it starts
+                    root = computation
+                elif isinstance(computation, Computation):
+                    performed(computation)
                     root = computation
                 elif not isinstance(computation, GeneratorType):
                     self._return(computation)

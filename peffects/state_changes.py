@@ -15,7 +15,7 @@ import operator
 import pickle
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from peffects.errors import TraverseError
 from peffects.function_trees import FunctionNode, find_source
@@ -200,6 +200,8 @@ class Watch:
     """
 
     __slots__ = ("fields", "held", "losing", "name", "place", "site")
+    asks_here: ClassVar[bool] = True
+    """Whether iterations of this process have to ask at their end."""
 
     def __init__(
         self,
@@ -252,10 +254,7 @@ class WatchElsewhere(Watch):
     """For clauses that are known to set nothing: only a worker process has to look at its copy."""
 
     __slots__ = ()
-
-    def lost(self, handler: object) -> TraverseError | None:
-        """Nothing."""
-        return None
+    asks_here = False
 
 
 def _watch_copies(*parts: Any) -> Watch:

@@ -126,10 +126,11 @@ class StagedLoop:
             )
         handler = self._handler._fork()
         watched = watch(handler, site, self._place) if start_at is None else None
+        here = watched if watched is not None and watched.asks_here else None
         at = None if start_at is None else copied(start_at, {id(self._handler): handler}, as_it_is)
 
         def under_handler(i: Any) -> Handled:
-            return Handled(handler if at is None else at(i), Body(body, i), site, watch=watched)
+            return Handled(handler if at is None else at(i), Body(body, i), site, watch=here)
 
         under = StagedFor(self._node.n, under_handler, self._shown, self._place)
         return made(under)  # type: ignore[arg-type]
