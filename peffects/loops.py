@@ -93,7 +93,11 @@ class ParFor(Computation):
 
 
 class Loop(Generic[T]):
-    """What a traverse clause runs the loop with; may be called any number of times."""
+    """What a traverse clause runs the loop with.
+
+    Each call runs all iterations, and performs their effects on the handlers further out; only an
+    iteration that is a bare generator runs once.
+    """
 
     __slots__ = ("_handler", "_node", "_place", "_site")
 

@@ -38,12 +38,13 @@ from peffects.frames import (
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.masking import Masked
-from peffects.pending import may_swallow, nothing_to_unwind, places_in
+from peffects.pending import nothing_to_unwind
 from peffects.places import Site, is_users, strip_internal, suspended_place, suspended_site
 from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
+from peffects.swallowing import has_swallowed, suspended_in
 from peffects.unperformed import NEWEST, abandoning, performed, settled
 
 __all__ = ["Stack"]
@@ -190,11 +191,11 @@ class Stack:
         """Whether what a segment that unwinds gives is of no account.
 
         It is if a frame has swallowed the unwinding.  It counts if another exit replaced that, or
-        an exception that the same frame caught: no `except` there could swallow it.
+        an exception that the same frame caught.
         """
         if mark.replaced or not mark.may_be_replaced:
             return not mark.replaced
-        return may_swallow(mark.unwind.thrown_into)
+        return has_swallowed(mark.unwind.thrown_into)
 
     def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
         """End the handler of `mark`: its answer for `value`, or its return clause begins."""
@@ -242,7 +243,7 @@ class Stack:
                 error = mark.error
         self.error = error
         if isinstance(error, Unwind):
-            error.thrown_into = places_in(self.gen)
+            error.thrown_into = suspended_in(self.gen)
 
     def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
         """End the handler of `mark`; true if it takes `error` in, and answers."""
@@ -405,7 +406,7 @@ class Stack:
         owner.frames = None
         if self.log is not None:
             self.log = ((self.log, op), Raised(unwind))
-        unwind.thrown_into = places_in(self.gen)
+        unwind.thrown_into = suspended_in(self.gen)
         self.error = unwind
 
     def _forget_down_to(self, owner: HandlerMarker, below: Marker) -> None:
