@@ -1,8 +1,8 @@
 """Whether a frame that went on after an unwinding was thrown into it has swallowed that.
 
-A frame may swallow it (`except BaseException: pass`), which stops no exit.  Or a `finally`, a `with`
-or an `except` of it raised an exception, which replaced the unwinding, and which the same frame
-caught.  Python does not tell which; the source does.  Layer 1; used by `stack.py`.
+A frame may swallow it (`except BaseException: pass`), which stops no exit.  Or a `finally`, a
+`with` or an `except` of it raised an exception, which replaced the unwinding, and which the same
+frame caught.  Python does not tell which; the source does.  Layer 1; used by `stack.py`.
 """
 
 from __future__ import annotations
