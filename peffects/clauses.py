@@ -82,7 +82,7 @@ def collect_clauses(
     if missing:
         raise HandlerDefinitionError(
             f"handler `{cls.__name__}` has no clause for {_quoted(missing)} of {of_effects}.",
-            at=_class_place(cls),
+            at=class_place(cls),
             fix=f"Define {', '.join(f'`def {name}(self, op)`' for name in missing)}.",
         )
     return clauses
@@ -114,7 +114,7 @@ def _clause(cls: type, operation: type[Operation[Any, Any]], value: object) -> C
     if not isinstance(value, FunctionType):
         raise HandlerDefinitionError(
             f"clause `{operation._clause}` of handler `{cls.__name__}` is no plain method.",
-            at=_class_place(cls),
+            at=class_place(cls),
             fix=f"Write `def {operation._clause}(self, op)`.",
         )
     function = bare(value)
@@ -188,7 +188,7 @@ def _unknown_clause(
 ) -> HandlerDefinitionError:
     close = difflib.get_close_matches(name, [*operations, *reserved], n=1)
     meant = f"  Did you mean `{close[0]}`?" if close else ""
-    place = of_code(value.__code__) if isinstance(value, FunctionType) else _class_place(cls)
+    place = of_code(value.__code__) if isinstance(value, FunctionType) else class_place(cls)
     return HandlerDefinitionError(
         f"handler `{cls.__name__}` has a method `{name}`, and {of_effects} has no such"
         f" operation.{meant}",
@@ -202,7 +202,7 @@ def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _class_place(cls: type) -> SrcInfo:
+def class_place(cls: type) -> SrcInfo:
     """The place of a class that is being defined: its first function, else the running line."""
     from_functions = [v for v in cls.__dict__.values() if isinstance(v, FunctionType)]
     return of_code(from_functions[0].__code__) if from_functions else caller()

@@ -244,7 +244,7 @@ class Operation(_Performed[A, T_co], metaclass=OperationType):
             # As in `Computation`, with the tag known: this is the hottest path of all.
             if NEWEST.last is self:
                 NEWEST.last = None
-            else:
+            elif NEWEST.settling or NEWEST.armed:
                 late(self)
             answer = yield PERFORM, self
             if answer is None:
@@ -357,7 +357,7 @@ class Call(Computation):
             # As in `Computation`, with the tag known.
             if NEWEST.last is self:
                 NEWEST.last = None
-            else:
+            elif NEWEST.settling or NEWEST.armed:
                 late(self)
             answer = yield CALL, self
             if answer is None:
@@ -485,9 +485,12 @@ def is_computation(value: object) -> bool:
 
 
 def start(computation: object) -> Generator[Any, Any, Any]:
-    """A fresh generator that performs `computation`."""
+    """A fresh generator that performs `computation`; a call is performed with that."""
     if type(computation) is Call:
-        performed(computation)
+        if NEWEST.last is computation:
+            NEWEST.last = None
+        elif NEWEST.settling or NEWEST.armed:
+            late(computation)
         return computation.function(*computation.args, **computation.kwargs)
     if isinstance(computation, GeneratorType):
         if computation.gi_frame is None:

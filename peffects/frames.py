@@ -9,9 +9,9 @@ holds above it.  Capturing a resumption therefore costs the same at any depth.  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from peffects.effects import Effect
 from peffects.places import Site, suspended_place, suspended_site
@@ -255,13 +255,21 @@ class MaskMarker(Marker):
         return MaskMarker(self.effect)
 
 
+class Suspended(NamedTuple):
+    """Where a generator is suspended, and what the names outside of it mean."""
+
+    code: CodeType
+    offset: int
+    names: Mapping[str, Any]
+
+
 class Unwind(BaseException):
     """Thrown into the frames of a dropped resumption, so that their `finally` and `with` run.
 
     `thrown_into` is where the last of those frames was suspended.
     """
 
-    thrown_into: tuple[tuple[CodeType, int], ...] = ()
+    thrown_into: tuple[Suspended, ...] = ()
 
 
 class UnwindMarker(Marker):

@@ -28,7 +28,7 @@ from typing import (
 )
 
 from peffects.clause_shapes import check_collected, check_defined_once, check_given, check_shapes
-from peffects.clauses import MULTI, Clause, bare, check_basic, collect_clauses
+from peffects.clauses import MULTI, Clause, bare, check_basic, class_place, collect_clauses
 from peffects.effects import (
     HANDLE,
     HANDLER_METHODS,
@@ -39,10 +39,11 @@ from peffects.effects import (
     check_computation,
 )
 from peffects.errors import HandlerDefinitionError, NotAComputationError
+from peffects.field_uses import fields_read, fields_set
 from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller, of_code
-from peffects.state_changes import Losing, Watch, fields_read
-from peffects.unperformed import made, performed
+from peffects.state_changes import Losing, Watch
+from peffects.unperformed import NEWEST, made, performed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -184,10 +185,12 @@ class Handler(Generic[A, F]):
         if effects:
             cls._effect = cls._at = effects[0]
             cls._effects = cls._handled = effects
-        if "__slots__" in cls.__dict__:
+        slotted = next((base for base in cls.__mro__ if base.__dict__.get("__slots__")), None)
+        if slotted is not None or "__slots__" in cls.__dict__:
+            where = f", by its base `{slotted.__name__}`" if slotted not in (None, cls) else ""
             raise HandlerDefinitionError(
-                f"handler `{cls.__name__}` has `__slots__`; a fork copies plain fields.",
-                at=caller(),
+                f"handler `{cls.__name__}` has `__slots__`{where}; a fork copies plain fields.",
+                at=class_place(cls),
                 fix="Remove `__slots__`.",
             )
         if cls._effects and not _is_unpickled():
@@ -360,19 +363,18 @@ def _define_handler(cls: type[Handler[Any, Any]], effects: tuple[type[Effect], .
 def check_state(cls: type[Handler[Any, Any]]) -> None:
     """Find out what loops lose of the state of forks, and refuse clauses that change that."""
     ret = None if cls._ret is None else bare(cls.ret)
-    cls._losing = None
     if issubclass(cls, BasicHandler):
         check_basic(cls, cls._clauses, ret)
-        cls._losing = Losing("is a BasicHandler", frozenset())
     elif issubclass(cls, CollectHandler) and ret is None:
         check_collected(cls, cls._clauses.values())
-        cls._losing = Losing("is a CollectHandler without `ret`", frozenset())
-    elif issubclass(cls, CollectHandler) and ret is not None:
-        kept = fields_read(ret)
-        if kept is not None:
-            cls._losing = Losing("is a CollectHandler whose `ret` leaves that out", kept)
-    elif issubclass(cls, ParHandler) and not issubclass(cls, SplitHandler) and ret is None:
-        cls._losing = Losing("is a ParHandler without `ret`", frozenset())
+    kept = frozenset() if ret is None else fields_read(cls, ret)
+    cls._losing = None
+    if issubclass(cls, ParHandler) and not issubclass(cls, SplitHandler) and kept is not None:
+        base = next(base for base in _bases_of(cls) if base is not Handler).__name__
+        which = " whose `ret` leaves that out" if ret else " without `ret`"
+        why = f"is a {base}{'' if base == 'BasicHandler' else which}"
+        changed = fields_set(cls, [clause.function for clause in cls._clauses.values()])
+        cls._losing = Losing(why, kept, changed is not None and changed <= kept)
 
 
 def _traverse_clause(cls: type[Handler[Any, Any]]) -> Callable[..., Any] | None:
@@ -466,9 +468,13 @@ def _installing(h: Any, c: Any, site: Site) -> Handled:
             f"`handle` takes a handler first, and was given {h!r}.", at=caller(), fix=hint
         )
     check_computation(c, "handle")
+    handled = Handled(h, c, site)
+    if NEWEST.last is c:  # it goes with the one around it
+        NEWEST.last = handled
+        return handled
     if isinstance(c, Computation):
-        performed(c)  # if it is: it goes with the one around it
-    return made(Handled(h, c, site))
+        performed(c)
+    return made(handled)
 
 
 if MYPY:

@@ -7,20 +7,19 @@ through its `Loop`; what reaches the top goes to the loop runner.  Layer 1, abov
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from types import CellType, FunctionType, MethodType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from peffects.effects import LOOP, Computation, Eff, Effect, start
 from peffects.errors import LoopValuesError
 from peffects.frames import Spares
 from peffects.handling import Handled, Handler
+from peffects.loop_starts import no_start, starts
 from peffects.masking import Masked
 from peffects.places import Site, is_users, place_of_site
 from peffects.source import SrcInfo
-from peffects.state_changes import watch
+from peffects.state_changes import Watch, WatchElsewhere
 from peffects.unperformed import made
 
 __all__ = ["Loop", "LoopRunner", "OnTick", "ParFor"]
@@ -94,7 +93,11 @@ class ParFor(Computation):
 
 
 class Loop(Generic[T]):
-    """What a traverse clause runs the loop with; may be called any number of times."""
+    """What a traverse clause runs the loop with.
+
+    Each call runs all iterations, and performs their effects on the handlers further out; only an
+    iteration that is a bare generator runs once.
+    """
 
     __slots__ = ("_handler", "_node", "_place", "_site")
 
@@ -127,7 +130,10 @@ class Loop(Generic[T]):
 
         The answers come in index order.  The executor calls `on_tick` while the loop runs.  A
         handler around may run the loop again when the clause has gone on: the iterations start with
-        the handler as it is at the call.
+        the handlers as they are at the call.
+
+        Raises NotAComputationError where `start_at` gives something else than a handler,
+        LoopValuesError where it is a sequence of another length.
         """
         node, site, place = self._node, self._site, self._place
         body, ticks, spares = node.body, on_tick or node.on_tick, Spares()
@@ -136,62 +142,29 @@ class Loop(Generic[T]):
             watched = watch(handler, site, place)
 
             def under_handler(i: Any) -> Handled:
-                return Handled(handler, Body(body, i), site, False, spares, watched)
+                here = watched if watched is not None and watched.asks_here else None
+                return Handled(handler, Body(body, i), site, False, spares, here)
 
             return made(ParFor(node.n, under_handler, place, ticks))  # type: ignore[arg-type]
-        at = starts_at_call(start_at, self._handler, handler)
+        at = starts(start_at, len(node.n), self._handler, handler)
 
         def under_start(i: Any) -> Handled:
             first = at(i)
             unshared = sys.getrefcount(first) <= _UNSHARED
+            if not isinstance(first, Handler):
+                raise no_start(i, first, place)
             return Handled(first, Body(body, i), site, unshared, spares)
 
         return made(ParFor(node.n, under_start, place, ticks))  # type: ignore[arg-type]
 
 
-def starts_at_call(
-    start_at: Callable[[Any], Handler[Any, Any]] | Sequence[Handler[Any, Any]],
-    live: Handler[Any, Any],
-    fork: Handler[Any, Any],
-) -> Callable[[Any], Handler[Any, Any]]:
-    """The handler of each iteration as it is now: what refers to `live` gets its fork.
-
-    A function also keeps the values of the variables that it reads from the clause.
-    """
-    if not callable(start_at):
-        return [fork if first is live else first for first in start_at].__getitem__
-    return _at_call(start_at, {id(live): fork})  # type: ignore[no-any-return]
-
-
-def _at_call(value: Any, known: dict[int, Any]) -> Any:
-    """What is to be called in place of `value`; `known` by the identity of what it replaces."""
-    if id(value) in known:
-        return known[id(value)]
-    if isinstance(value, MethodType):
-        return MethodType(value.__func__, _at_call(value.__self__, known))
-    if isinstance(value, functools.partial):
-        arguments = [_at_call(argument, known) for argument in value.args]
-        keywords = {name: _at_call(argument, known) for name, argument in value.keywords.items()}
-        return functools.partial(_at_call(value.func, known), *arguments, **keywords)
-    if not isinstance(value, FunctionType):
-        return value
-    if not (value.__closure__ or value.__defaults__ or value.__kwdefaults__):
-        return value  # it refers to nothing of the clause
-    cells = tuple(CellType() for _ in value.__closure__ or ())
-    new = FunctionType(value.__code__, value.__globals__, value.__name__, None, cells)
-    known[id(value)] = new  # before its cells: functions may refer to each other
-    for cell, old in zip(cells, value.__closure__ or (), strict=True):
-        try:
-            cell.cell_contents = _at_call(old.cell_contents, known)
-        except ValueError:  # not yet bound
-            continue
-    new.__defaults__ = tuple(_at_call(default, known) for default in value.__defaults__ or ())
-    new.__kwdefaults__ = {
-        name: _at_call(default, known) for name, default in (value.__kwdefaults__ or {}).items()
-    }
-    new.__qualname__, new.__module__ = value.__qualname__, value.__module__
-    new.__dict__.update(value.__dict__)
-    return new
+def watch(handler: Handler[Any, Any], site: Site | SrcInfo, place: SrcInfo) -> Watch | None:
+    """What has to hold after each iteration under a fork of `handler`; None if anything may."""
+    losing = handler._losing
+    if losing is None:
+        return None
+    kind = WatchElsewhere if losing.sure else Watch
+    return kind(dict(handler.__dict__), type(handler).__name__, losing, site, place)
 
 
 def _references_of_new() -> int:

@@ -50,7 +50,7 @@ from peffects.replay import AnswerStart, ClauseStart
 from peffects.resumption import Drop, Resume, Resumption
 from peffects.scopes import Scope
 from peffects.stack import Stack
-from peffects.unperformed import NEWEST, forgive, performed, runner, settled
+from peffects.unperformed import NEWEST, forgive, late, performed, runner, settled
 
 __all__ = ["RAISED", "RETURNED", "Machine"]
 
@@ -81,8 +81,10 @@ class Machine(Stack):
         return self._finish()
 
     def _start(self, computation: Any) -> None:
-        if isinstance(computation, Computation):
-            performed(computation)
+        if NEWEST.last is computation:
+            NEWEST.last = None
+        elif (NEWEST.settling or NEWEST.armed) and isinstance(computation, Computation):
+            late(computation)
         try:
             self._enter(computation)
         except BaseException as error:

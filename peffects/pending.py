@@ -54,37 +54,6 @@ def _statements(function: FunctionNode) -> Iterator[range]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def places_in(gen: object) -> tuple[tuple[CodeType, int], ...]:
-    """Where `gen`, and each generator that it delegates to, is suspended: code and line."""
-    found = []
-    while isinstance(gen, GeneratorType) and gen.gi_frame is not None:
-        found.append((gen.gi_code, gen.gi_frame.f_lineno or 0))
-        gen = gen.gi_yieldfrom
-    return tuple(found)
-
-
-def may_swallow(places: tuple[tuple[CodeType, int], ...]) -> bool:
-    """Whether an `except` around one of these takes every exception, or that cannot be seen."""
-    return any(_catches_all(code, line) for code, line in places)
-
-
-def _catches_all(code: CodeType, line: int) -> bool:
-    source = find_source(code)
-    return source is None or any(
-        node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
-        and any(map(_is_catch_all, node.handlers))
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.Try)
-    )
-
-
-def _is_catch_all(handler: ast.ExceptHandler) -> bool:
-    names = [] if handler.type is None else list(ast.walk(handler.type))
-    return handler.type is None or any(
-        "BaseException" in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in names
-    )
-
-
 def nothing_to_unwind(gen: object, frames: Frames, mark: Marker, owner: HandlerMarker) -> bool:
     """Whether everything from the running generator down to `owner` can just be forgotten."""
     if may_have_to_unwind(gen):

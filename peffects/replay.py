@@ -158,7 +158,10 @@ def _settling(item: Any) -> Callable[[Any], None] | None:
         return _mark_used
     if isinstance(item, Await):
         return Await.forget
-    return _hand_on if any(isinstance(part, Computation) for part in _parts(item)) else None
+    for part in _parts(item):
+        if isinstance(part, Computation):
+            return _hand_on
+    return None
 
 
 def _parts(item: Any) -> Collection[Any]:

@@ -186,7 +186,7 @@ class Resume(Computation):
             # As in `Computation`, with the tag known: worlds are resumed often.
             if NEWEST.last is self:
                 NEWEST.last = None
-            else:
+            elif NEWEST.settling or NEWEST.armed:
                 late(self)
             answer = yield RESUME, self
             if answer is None:

@@ -38,12 +38,13 @@ from peffects.frames import (
 from peffects.handling import Handled, Handler
 from peffects.loops import Body, ParFor
 from peffects.masking import Masked
-from peffects.pending import may_swallow, nothing_to_unwind, places_in
+from peffects.pending import nothing_to_unwind
 from peffects.places import Site, is_users, strip_internal, suspended_place, suspended_site
 from peffects.refusals import may_catch, never_performed, unresumed
 from peffects.replay import rebuild
 from peffects.resumption import Resumption
 from peffects.source import SrcInfo
+from peffects.swallowing import has_swallowed, suspended_in
 from peffects.unperformed import NEWEST, abandoning, performed, settled
 
 __all__ = ["Stack"]
@@ -190,18 +191,18 @@ class Stack:
         """Whether what a segment that unwinds gives is of no account.
 
         It is if a frame has swallowed the unwinding.  It counts if another exit replaced that, or
-        an exception that the same frame caught: no `except` there could swallow it.
+        an exception that the same frame caught.
         """
         if mark.replaced or not mark.may_be_replaced:
             return not mark.replaced
-        return may_swallow(mark.unwind.thrown_into)
+        return has_swallowed(mark.unwind.thrown_into)
 
     def _answer_under(self, mark: HandlerMarker, value: Any) -> Any:
         """End the handler of `mark`: its answer for `value`, or its return clause begins."""
         handler, ret, watch = mark.handler, mark.handler._ret, mark.watch
         mark.ended()
         if watch is not None:
-            lost = watch.lost(handler.__dict__)
+            lost = watch.lost(handler)
             if lost is not None:
                 raise lost
         if ret is None:
@@ -242,7 +243,7 @@ class Stack:
                 error = mark.error
         self.error = error
         if isinstance(error, Unwind):
-            error.thrown_into = places_in(self.gen)
+            error.thrown_into = suspended_in(self.gen)
 
     def _caught_under(self, mark: HandlerMarker, error: BaseException) -> bool:
         """End the handler of `mark`; true if it takes `error` in, and answers."""
@@ -281,7 +282,9 @@ class Stack:
                 root = computation = computation.computation
             elif kind is Body:
                 computation = computation.body(computation.index)
-                if isinstance(computation, Computation):
+                if type(computation) is Call:  # performed when it starts
+                    root = computation
+                elif isinstance(computation, Computation):
                     performed(computation)
                     root = computation
                 elif not isinstance(computation, GeneratorType):
@@ -297,7 +300,9 @@ class Stack:
     def _installed(self, item: Handled) -> Marker:
         handler = item.handler if item.unshared else item.handler._fork()
         if item.spares is None:
-            return HandlerMarker(handler, item.site).placed(self.frames, self.mark)
+            alone = HandlerMarker(handler, item.site)
+            alone.watch = item.watch
+            return alone.placed(self.frames, self.mark)
         marker = item.spares.take(self.mark)
         if marker is None or not _same_kind(marker.handler, handler):
             marker = HandlerMarker(handler, item.site)
@@ -350,7 +355,7 @@ class Stack:
             return True
         if error is not None or sys.getrefcount(k) <= _UNHELD:
             if error is None and k._segment is not None and k._segment.owner.watch is not None:
-                error = k._segment.owner.watch.lost(k._handler.__dict__)
+                error = k._segment.owner.watch.lost(k._handler)
             if self.options.debug and error is None and not k._final:
                 self._warn_unresumed(k)
             self._drop(k, value, error)
@@ -377,7 +382,7 @@ class Stack:
             if isinstance(value, Computation):
                 failure = never_performed(value, type(handler).__name__, op)
             elif owner.watch is not None:
-                failure = owner.watch.lost(handler.__dict__)
+                failure = owner.watch.lost(handler)
         except BaseException as error:
             strip_internal(error, None)
             failure = error
@@ -401,7 +406,7 @@ class Stack:
         owner.frames = None
         if self.log is not None:
             self.log = ((self.log, op), Raised(unwind))
-        unwind.thrown_into = places_in(self.gen)
+        unwind.thrown_into = suspended_in(self.gen)
         self.error = unwind
 
     def _forget_down_to(self, owner: HandlerMarker, below: Marker) -> None:

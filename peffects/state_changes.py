@@ -15,15 +15,12 @@ import operator
 import pickle
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from peffects.errors import TraverseError
 from peffects.function_trees import FunctionNode, find_source
 from peffects.places import Site, place_of_site
 from peffects.source import SrcInfo
-
-if TYPE_CHECKING:
-    from peffects.handling import Handler
 
 __all__: list[str] = []
 
@@ -32,16 +29,21 @@ _METHOD_SETTERS: Final = frozenset({"__setattr__", "__delattr__"})
 _DICT_SETTERS: Final = frozenset(
     {"__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update"}
 )
-_PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
+PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
+"""Types whose values nobody can change."""
 _LIMIT: Final = 1 << 16
 """Bytes of the pickled fields up to which they are compared in a worker process."""
 
 
 class Losing(NamedTuple):
-    """Which handlers lose what iterations do to their fields: why, and all fields but which."""
+    """Which handlers lose what iterations do to their fields: why, and all fields but which.
+
+    `sure` says that no clause sets a field that is lost, as the source shows.
+    """
 
     why: str
     kept: frozenset[str]
+    sure: bool
 
 
 # --- in the source -----------------------------------------------------------------------------
@@ -50,29 +52,6 @@ class Losing(NamedTuple):
 def rebound_field(cls: type, function: Callable[..., Any]) -> str | None:
     """A field of `self` that `function` of class `cls` assigns to, itself or through a helper."""
     return _Reader(cls).assigned(inspect.unwrap(function), 0)
-
-
-def fields_read(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The fields of `self` that a method reads; None if it may be all of them."""
-    source = find_source(inspect.unwrap(function).__code__)
-    if source is None or not source.node.args.posonlyargs + source.node.args.args:
-        return None
-    name = (source.node.args.posonlyargs + source.node.args.args)[0].arg
-    attributes = [
-        node
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.Attribute) and _is_name(node.value, {name})
-    ]
-    uses = [node for node in ast.walk(source.node) if _is_name(node, {name, "super", "__class__"})]
-    called = [
-        node.func
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.Call) and node.func in attributes
-    ]
-    if len(uses) != len(attributes) or called:
-        return None  # it gives `self` away, or calls a helper
-    fields = frozenset(node.attr for node in attributes)
-    return None if fields & {"__dict__", "__class__"} else fields
 
 
 def _is_name(node: ast.AST, names: set[str]) -> bool:
@@ -221,6 +200,8 @@ class Watch:
     """
 
     __slots__ = ("fields", "held", "losing", "name", "place", "site")
+    asks_here: ClassVar[bool] = True
+    """Whether iterations of this process have to ask at their end."""
 
     def __init__(
         self,
@@ -237,9 +218,13 @@ class Watch:
         self.place = place
         self.held: dict[str, bytes] | None = None
 
-    def lost(self, now: dict[str, Any]) -> TraverseError | None:
-        """What an iteration has done to the fields of its handler, which are `now` so."""
-        before = self.fields
+    def over(self, handler: object) -> Watch:
+        """The same of this handler: while staging, numbers in its fields have become symbols."""
+        return type(self)(dict(vars(handler)), self.name, self.losing, self.site, self.place)
+
+    def lost(self, handler: object) -> TraverseError | None:
+        """What an iteration has done to the fields of its handler."""
+        before, now = self.fields, vars(handler)
         if len(now) != len(before) or not all(map(operator.is_, now.values(), before.values())):
             for name in {**before, **now}:
                 if name not in self.losing.kept and not _same(before, now, name):
@@ -265,12 +250,11 @@ class Watch:
         return _watch_copies, (self.fields, self.name, self.losing, site, self.place)
 
 
-def watch(handler: Handler[Any, Any], site: Site | SrcInfo, place: SrcInfo) -> Watch | None:
-    """What has to hold after each iteration under a fork of `handler`; None if anything may."""
-    losing = handler._losing
-    if losing is None:
-        return None
-    return Watch(dict(handler.__dict__), type(handler).__name__, losing, site, place)
+class WatchElsewhere(Watch):
+    """For clauses that are known to set nothing: only a worker process has to look at its copy."""
+
+    __slots__ = ()
+    asks_here = False
 
 
 def _watch_copies(*parts: Any) -> Watch:
@@ -278,7 +262,7 @@ def _watch_copies(*parts: Any) -> Watch:
     held = {
         name: _contents(value)
         for name, value in made.fields.items()
-        if type(value) not in _PLAIN and name not in made.losing.kept
+        if type(value) not in PLAIN and name not in made.losing.kept
     }
     made.held = {name: b for name, b in held.items() if b is not None and len(b) <= _LIMIT} or None
     return made
@@ -295,7 +279,7 @@ def _same(before: dict[str, Any], now: dict[str, Any], name: str) -> bool:
     if name not in before or name not in now:
         return False
     a, b = before[name], now[name]
-    return a is b or (type(a) is type(b) and type(a) in _PLAIN and (a == b or (a != a and b != b)))
+    return a is b or (type(a) is type(b) and type(a) in PLAIN and (a == b or (a != a and b != b)))
 
 
 def _shown(fields: dict[str, Any], name: str) -> str:

@@ -54,14 +54,17 @@ class _Newest:
     """The newest computation that is not performed yet; how many canaries are armed.
 
     `last` is read and written without a lock, in steps between which no thread takes over.
+    `settling` says that a thread has taken out the newest one, and may be giving it a canary; who
+    performs it has to look there before it looks at `armed`.
     """
 
-    __slots__ = ("armed", "last", "left")
+    __slots__ = ("armed", "last", "left", "settling")
 
     def __init__(self) -> None:
         self.last: Any = WATCHING
         self.left = _CLOSELY
         self.armed = 0
+        self.settling = False
 
 
 NEWEST: Final = _Newest()
@@ -138,17 +141,26 @@ def performed(computation: Any) -> None:
     """Note that `computation` is performed, or refused, or wrapped, by somebody who says so."""
     if NEWEST.last is computation:
         NEWEST.last = None
-    else:
+    elif NEWEST.settling or NEWEST.armed:
         late(computation)
 
 
+def made_for_all(computation: C) -> C:
+    """`computation`, made once for all who are going to perform it: here nobody forgets it."""
+    performed(computation)
+    return computation
+
+
 def late(computation: Any) -> None:
-    """Note that `computation`, which is not the newest one, is performed."""
-    try:
-        canary = computation._canary
-    except AttributeError:
+    """Note that `computation`, which is not the newest one, is performed.
+
+    That makes a difference if it has a canary: if a thread is `settling`, or one is `armed`.
+    """
+    if NEWEST.settling:  # asked first: afterwards a canary that it gave can be seen
         canary = _give_canary(computation, None)
-    if canary is not None:
+    else:
+        canary = getattr(computation, "_canary", None)
+    if canary is not None and canary.name is not None:
         canary.disarm()
     if _to_raise:
         _raise_found()
@@ -160,15 +172,11 @@ def _give_canary(computation: Any, canary: Canary | None) -> Canary | None:
         try:
             old: Canary | None = computation._canary
         except AttributeError:
-            _set_canary(computation, canary)
+            object.__setattr__(computation, "_canary", canary)
             return canary
         if canary is not None:
             canary.disarm()
         return old
-
-
-def _set_canary(computation: Any, canary: Canary | None) -> None:
-    object.__setattr__(computation, "_canary", canary)
 
 
 def _references_of_a_local() -> int:
@@ -184,15 +192,20 @@ def _settle(newest: Any, code: CodeType | None) -> None:
 
     `code` is the function that is known to have ended just now.
     """
-    last, NEWEST.last = NEWEST.last, newest
-    if last is None:
-        return
-    site = _user_site() if code is None or _is_internal(code.co_filename) else (code, _END)
-    if sys.getrefcount(last) > _ALONE:
-        _give_canary(last, Canary(last._name(), site, False))
-    elif threading.get_ident() not in _abandoning:
-        _report(last._name(), site, False)
-        look_closely()
+    outer, NEWEST.settling = NEWEST.settling, True
+    try:
+        last, NEWEST.last = NEWEST.last, newest
+        if last is None:
+            return
+        ours = code is None or _is_internal(code.co_filename)
+        site = _user_site() if ours or code is None else (code, _END)
+        if sys.getrefcount(last) > _ALONE:
+            _give_canary(last, Canary(last._name(), site, False))
+        elif threading.get_ident() not in _abandoning:
+            _report(last._name(), site, False)
+            look_closely()
+    finally:
+        NEWEST.settling = outer
 
 
 def settled(code: CodeType | None = None, quietly: bool = False) -> None:

@@ -13,6 +13,7 @@ from test_kernel_effects import X, check_staged
 
 import peffects as pe
 from peffects import (
+    BasicHandler,
     CollectHandler,
     Eff,
     Effect,
@@ -25,7 +26,7 @@ from peffects import (
     pfor,
     run,
 )
-from peffects.errors import KernelEffectError, LoopValuesError
+from peffects.errors import KernelEffectError, LoopValuesError, TraverseError
 from peffects.handlers import (
     accumulate,
     all_worlds,
@@ -277,3 +278,113 @@ def test_tables_in_fields_of_handlers_are_carried_by_loops() -> None:
             return self.n[0]
 
     check_staged(lambda x, n: handle(shifting(x), program(n)), (X, 3), (X, 2), (X, 0))
+
+
+# --- what iterations would lose, and what loops start with ---------------------------------------
+
+
+def add_to(handler: Any, by: float) -> None:
+    handler.total += by
+
+
+@effectful
+def bumps_and_reads(_: float) -> Eff[Any, float]:
+    yield from pfor(Fin(3), lambda i: Bump(1.0))
+    return (yield from Bump(0.0))
+
+
+def test_a_change_that_a_loop_would_lose_is_refused_in_kernels() -> None:
+    class basic(BasicHandler[Tally]):
+        def __init__(self, start: float) -> None:
+            self.total = start
+
+        def bump(self, op: Bump) -> float:
+            add_to(by=op.by, handler=self)
+            return self.total
+
+    class own(ParHandler[Tally]):
+        def __init__(self, start: float) -> None:
+            self.total = start
+
+        def bump(self, op: Bump) -> float:
+            self.total = self.total + op.by
+            return self.total
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            values = yield from loop()
+            return (yield from k(values))
+
+    for kind in (basic, own):
+
+        def program(x: float, kind: Any = kind) -> Any:
+            return run(handle(kind(x), bumps_and_reads(x)))
+
+        for way in (program, pe.kernel(program)):
+            with pytest.raises(TraverseError, match="its field `total`") as caught:
+                way(1.0)
+            assert "pfor(Fin(3), lambda i: Bump(1.0))" in str(caught.value)
+
+
+def test_what_changes_nothing_runs_in_kernels_also_under_if() -> None:
+    class fixed(BasicHandler[Tally]):
+        def __init__(self, start: float) -> None:
+            self.start = start
+
+        def bump(self, op: Bump) -> float:
+            return known(self) + op.by
+
+    @effectful
+    def body(x: float) -> Eff[Any, float]:
+        if x > 0.5:
+            x = yield from Bump(x)
+        return x
+
+    def program(x: Any) -> Any:
+        return handle(fixed(x[0]), pfor(x, body))
+
+    check_staged(program, (X,))
+
+
+def known(handler: Any) -> float:
+    start: float = handler.start
+    return start
+
+
+class twice(ParHandler[Left]):
+    """Runs a loop, the rest, and the loop again."""
+
+    def leave(self, op: Leave) -> None: ...
+
+    def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+        yield from loop()
+        rest = yield from k((yield from loop()))
+        again = yield from loop()
+        return rest, again
+
+
+def test_loops_that_run_again_in_kernels_start_as_at_the_call() -> None:
+    class tally(ParHandler[Tally]):
+        def __init__(self, total: float) -> None:
+            self.total = total
+
+        def ret(self, x: Any) -> Any:
+            return self.total, x
+
+        def bump(self, op: Bump) -> float:
+            self.total = self.total + op.by
+            return self.total
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            at = self.total
+            answers = yield from loop(lambda i: self._with(total=at + self.total))
+            self.total, at = self.total + 100.0, 200.0
+            return (yield from k(answers))
+
+    def program(x: Any) -> Any:
+        return run(handle(twice(), handle(tally(1.0), pfor(x, lambda v: Bump(v)))))
+
+    (total, first), again = pe.kernel(program)(X)
+    assert total == 101.0
+    for parts in (first, again):
+        for part in parts:
+            np.testing.assert_allclose(part, 2.0 + X)

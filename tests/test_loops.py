@@ -6,12 +6,16 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peffects.effects import Effect, Operation, effectful
+from peffects.errors import LoopValuesError, NotAComputationError
 from peffects.handlers import (
+    accum,
+    accumulate,
     all_worlds,
     amb,
     fake_clock,
@@ -119,6 +123,95 @@ def by_a_variable_that_changes(self: Any, n: Any, loop: Any) -> Any:
     return computation
 
 
+def by_a_handler_that_changes(self: Any, n: Any, loop: Any) -> Any:
+    first = self._with()
+    computation = loop(lambda i: first)
+    first.n = -100
+    return computation
+
+
+def by_a_list_that_changes(self: Any, n: Any, loop: Any) -> Any:
+    firsts = [self._with() for _ in n]
+    computation = loop(lambda i: firsts[i])
+    firsts.clear()
+    return computation
+
+
+def by_a_list_of_handlers_that_change(self: Any, n: Any, loop: Any) -> Any:
+    first = self._with()
+    computation = loop([first] * len(n))
+    first.n = -100
+    return computation
+
+
+def by_an_array_that_changes(self: Any, n: Any, loop: Any) -> Any:
+    at = np.array([self.n] * len(n))
+    computation = loop(lambda i: self._with(n=int(at[i])))
+    at[:] = -100
+    return computation
+
+
+def by_a_generator(self: Any, n: Any, loop: Any) -> Any:
+    return loop(self._with(n=self.n) for _ in n)
+
+
+def by_an_iterator(self: Any, n: Any, loop: Any) -> Any:
+    firsts = iter([self._with() for _ in n])
+    return loop(lambda i: next(firsts))
+
+
+def by_a_bound_builtin(self: Any, n: Any, loop: Any) -> Any:
+    return loop([self._with() for _ in n].__getitem__)
+
+
+def by_a_cached_function(self: Any, n: Any, loop: Any) -> Any:
+    return loop(functools.cache(lambda i: self._with(n=self.n)))
+
+
+def by_a_wrapped_function(self: Any, n: Any, loop: Any) -> Any:
+    @functools.wraps(_shared_start)
+    def start(i: Any) -> Any:
+        return _shared_start(self, i)
+
+    return loop(start)
+
+
+def by_a_class(self: Any, n: Any, loop: Any) -> Any:
+    class Starts:
+        def __new__(cls, i: Any) -> Any:
+            return self._with(n=self.n)
+
+    return loop(Starts)
+
+
+class Starting:
+    """Has the handler."""
+
+    def __init__(self, handler: Any) -> None:
+        self.handler = handler
+
+    def __call__(self, i: Any) -> Any:
+        return _shared_start(self.handler, i)
+
+    def at(self, i: Any) -> Any:
+        return _shared_start(self.handler, i)
+
+
+def by_an_object(self: Any, n: Any, loop: Any) -> Any:
+    return loop(Starting(self))
+
+
+def by_a_method_of_an_object(self: Any, n: Any, loop: Any) -> Any:
+    return loop(Starting(self).at)
+
+
+def by_a_recursive_function(self: Any, n: Any, loop: Any) -> Any:
+    def start(i: Any, depth: int = 3) -> Any:
+        return start(i, depth - 1) if depth else self._with(n=self.n)
+
+    return loop(start)
+
+
 SPELLINGS = [
     as_it_is,
     by_lambda,
@@ -130,6 +223,19 @@ SPELLINGS = [
     by_keyword_default,
     by_functions_that_call_each_other,
     by_a_variable_that_changes,
+    by_a_handler_that_changes,
+    by_a_list_that_changes,
+    by_a_list_of_handlers_that_change,
+    by_an_array_that_changes,
+    by_a_generator,
+    by_an_iterator,
+    by_a_bound_builtin,
+    by_a_cached_function,
+    by_a_wrapped_function,
+    by_a_class,
+    by_an_object,
+    by_a_method_of_an_object,
+    by_a_recursive_function,
 ]
 
 
@@ -209,6 +315,92 @@ def test_a_loop_starts_from_the_handler_at_the_call_of_loop() -> None:
         return list((yield from pfor(Fin(2), lambda i: Add(5))))
 
     assert run(handle(late(), program())) == (100, [6, 6])
+
+
+@pytest.mark.parametrize("executor", [Serial(), Shuffled(1), Threads(2)], ids=repr)
+def test_a_function_that_counts_is_called_once_for_each_index(executor: Executor) -> None:
+    seen = []
+
+    class counts(Counting):
+        def _loop(self, n: Any, loop: Any) -> Any:
+            count = 0
+
+            def start(i: int) -> Any:
+                nonlocal count
+                seen.append(i)
+                count += 1
+                return self._with(n=count)
+
+            answers = yield from loop(start)
+            assert count == len(n)
+            return answers
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            answers = yield from self._loop(n, loop)
+            return (yield from k([x for _, x in answers]))
+
+    program = handle(twice(), handle(counts(), pfor(Fin(3), lambda i: Total())))
+    assert list(run(program, executor=executor)[1]) == [1, 2, 3]
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "message"),
+    [
+        (lambda self: lambda i: 5, NotAComputationError, "starts iteration 0 .* with 5"),
+        (lambda self: lambda i: type(self), NotAComputationError, "which is no handler"),
+        (lambda self: [self, None, self], NotAComputationError, "iteration 1 .* with None"),
+        (lambda self: [self], LoopValuesError, "1 handlers to start .* has 3"),
+        (lambda self: [self] * 4, LoopValuesError, "4 handlers to start .* has 3"),
+        (lambda self: self, NotAComputationError, "`loop` takes the handlers"),
+        (lambda self: 5, NotAComputationError, "was given 5"),
+    ],
+)
+def test_iterations_start_with_handlers(start: Any, error: Any, message: str) -> None:
+    class wrong(Counting):
+        def _loop(self, n: Any, loop: Any) -> Any:
+            return loop(start(self))
+
+    with pytest.raises(error, match=message) as caught:
+        run(handle(wrong(), pfor(Fin(3), lambda i: Add(1))))
+    assert "at test_loops.py" in str(caught.value)
+    assert "`loop(lambda i: self._with(...))`" in str(caught.value) or error is LoopValuesError
+
+
+class times(ParHandler[Any]):
+    """Runs the loop so many times."""
+
+    _effects = (type("Never", (Effect,), {}),)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+        values: Any = [None] * len(n)
+        for _ in range(self.number):
+            values = yield from loop()
+        return (yield from k(values))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 500])
+def test_a_loop_runs_as_often_as_it_is_called(number: int) -> None:
+    program = handle(times(number), pfor(Fin(3), lambda i: accum(1)))
+    assert run(handle(accumulate(ADD), program))[0] == 3 * number
+    worlds = run(handle(all_worlds(), handle(accumulate(ADD), program)))
+    assert [total for total, _ in worlds] == [3 * number]
+
+
+def test_iterations_that_are_bare_generators_run_once() -> None:
+    def bare() -> Any:
+        yield from accum(1)
+
+    def program() -> Any:
+        bodies = [bare(), bare()]
+        return pfor(Fin(2), lambda i: bodies[i])
+
+    assert run(handle(accumulate(ADD), handle(times(1), program())))[0] == 2
+    with pytest.raises(NotAComputationError, match="`bare` has run already"):
+        run(handle(accumulate(ADD), handle(times(2), program())))
 
 
 # --- random programs, in worlds, with every loop run twice ---------------------------------------

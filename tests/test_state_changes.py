@@ -228,9 +228,10 @@ def test_inherited_clauses_are_clauses() -> None:
 
         class mixed(adds, quiet): ...
 
-    class late(quiet): ...
+    class late(quiet):
+        def add(self, op: Add) -> None:
+            setattr(*(self, "n", self.n + op.by))
 
-    late._clauses["add"] = late._clauses["add"]._replace(function=adds.add)
     with pytest.raises(TraverseError, match=r"`n` \(not there before, 1 after it"):
         run(handle(late(), adds_in_a_loop()))
 
@@ -348,6 +349,12 @@ def test_a_list_of_the_handler_is_its_own_here_and_a_copy_in_a_worker(
     assert len(seen) == (3 if make is list else 1)
     with pytest.raises(TraverseError, match=r"`seen` \(a copy here, now .1"):
         run(handle(notes(make()), pfor(Fin(3), adds_one)), executor=processes)
+
+
+def test_a_worker_compares_copies_where_no_clause_sets_a_field(processes: Processes) -> None:
+    assert notes._losing is not None and notes._losing.sure
+    with pytest.raises(TraverseError, match="a copy here"):
+        run(handle(notes([]), pfor(Fin(1), adds_one)), executor=processes)
 
 
 def test_a_worker_runs_what_changes_nothing(processes: Processes) -> None:

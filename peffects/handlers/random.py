@@ -20,6 +20,7 @@ from peffects.errors import EffectArgumentError
 from peffects.handling import SplitHandler
 from peffects.source import caller
 from peffects.threefry import fold_in, hash_key, log_unit, new_key, split, to_normal, to_uniform
+from peffects.unperformed import made_for_all
 
 __all__ = [
     "Bits",
@@ -91,9 +92,9 @@ class Normal(Operation[Random, float]):
     """Draw a standard normal."""
 
 
-_BITS: Any = Bits()
-_UNIFORM: Any = Uniform()
-_NORMAL: Any = Normal()
+_BITS: Any = made_for_all(Bits())
+_UNIFORM: Any = made_for_all(Uniform())
+_NORMAL: Any = made_for_all(Normal())
 
 
 def bits() -> Eff[Random, int]:

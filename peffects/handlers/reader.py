@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation, effectful
 from peffects.handling import BasicHandler, handle
+from peffects.unperformed import made_for_all
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
@@ -39,7 +40,7 @@ class Ask(Operation[Reader[T], T]):
     """Ask for the value."""
 
 
-_ASK: Any = Ask()
+_ASK: Any = made_for_all(Ask())
 
 
 def ask() -> Eff[Reader[T], T]:

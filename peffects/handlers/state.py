@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from peffects.effects import Eff, Effect, Operation
 from peffects.handling import Handler
+from peffects.unperformed import made_for_all
 
 __all__ = ["Get", "Put", "State", "get", "put", "run_state"]
 
@@ -42,7 +43,7 @@ class Put(Operation[State[S], None]):
     value: S
 
 
-_GET: Any = Get()
+_GET: Any = made_for_all(Get())
 
 
 def get() -> Eff[State[S], S]:

@@ -72,6 +72,7 @@ from peffects.staging.recursion import DEEPEST, refuse_recursion
 from peffects.staging.scalars import either
 from peffects.staging.trace import Trace, here, is_internal, speaks_for
 from peffects.staging.writes import inputs_of
+from peffects.unperformed import performed
 
 __all__ = ["StagingMachine"]
 
@@ -79,6 +80,7 @@ __all__ = ["StagingMachine"]
 def _rewritten(computation: Any) -> Gen:
     """A generator that performs `computation`, rewritten."""
     if type(computation) is Call:
+        performed(computation)
         function = staged_function(computation.function)
         return function(*computation.args, **computation.kwargs)  # type: ignore[no-any-return]
     return start(computation)
@@ -307,6 +309,7 @@ class StagingMachine(Machine):
             )
         marker = HandlerMarker(self._fork(handler), item.site)
         marker.placed(self.frames, self.mark)
+        marker.watch = None if item.watch is None else item.watch.over(marker.handler)
         if handler._ret_is_generator and _has_exit(marker):
             raise KernelEffectError(
                 f"`{type(handler).__name__}` has a `@final` clause and a return clause with "

@@ -24,7 +24,8 @@ from peffects.handlers.traversal import foreign_answer
 from peffects.handling import BasicHandler, CollectHandler, Handled, Handler, SplitHandler
 from peffects.ir import primitives as op
 from peffects.ir.syntax import Lit, Monoid
-from peffects.loops import Body, ParFor, starts_at_call
+from peffects.loop_starts import as_it_is, copied
+from peffects.loops import Body, ParFor, watch
 from peffects.masking import Masked
 from peffects.parallel import monoid as monoids
 from peffects.places import Site
@@ -124,10 +125,14 @@ class StagedLoop:
                 fix="Give a function of the index: `loop(lambda i: self._with(...))`.",
             )
         handler = self._handler._fork()
-        at = starts_at_call(start_at, self._handler, handler) if start_at else lambda _: handler
-        under = StagedFor(
-            self._node.n, lambda i: Handled(at(i), Body(body, i), site), self._shown, self._place
-        )
+        watched = watch(handler, site, self._place) if start_at is None else None
+        here = watched if watched is not None and watched.asks_here else None
+        at = None if start_at is None else copied(start_at, {id(self._handler): handler}, as_it_is)
+
+        def under_handler(i: Any) -> Handled:
+            return Handled(handler if at is None else at(i), Body(body, i), site, watch=here)
+
+        under = StagedFor(self._node.n, under_handler, self._shown, self._place)
         return made(under)  # type: ignore[arg-type]
 
 
