@@ -19,7 +19,7 @@ from types import CodeType
 from peffects.remembered import Recent
 from peffects.source import lines_of
 
-__all__ = ["FunctionNode", "Source", "find_source", "with_qualname"]
+__all__ = ["FunctionNode", "Source", "find_source", "functions_around", "with_qualname"]
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -75,6 +75,23 @@ def find_source(code: CodeType) -> Source | None:
         deepest_first = reversed(found)
         return min(deepest_first, key=lambda source: _extent(source.node), default=None)
     return found[0] if len(found) == 1 else None
+
+
+def functions_around(code: CodeType) -> list[FunctionNode] | None:
+    """The functions in which the function with this code stands, from the outermost to itself."""
+    source = find_source(code)
+    file = _FILES.get(code.co_filename)
+    if source is None or file is None:
+        return None
+    return _way_to(source.node, file.module)
+
+
+def _way_to(node: ast.AST, root: ast.AST) -> list[FunctionNode] | None:
+    for child in ast.iter_child_nodes(root):
+        way = [] if child is node else _way_to(node, child)
+        if way is not None:
+            return [child, *way] if isinstance(child, FunctionNode) else way
+    return None
 
 
 def _is_new(file: str) -> bool:

@@ -46,6 +46,7 @@ from peffects.resumption import Resumption
 from peffects.source import SrcInfo
 from peffects.swallowing import has_swallowed, suspended_in
 from peffects.unperformed import NEWEST, abandoning, performed, settled
+from peffects.variables import left_by, may_be_written
 
 __all__ = ["Stack"]
 
@@ -153,9 +154,12 @@ class Stack:
             self.frames = frames.below
             self.gen = frames.take()
             if self.gen is None:
-                self.gen = rebuild(frames, self.mark)
+                self.gen, frames = rebuild(frames, self.mark)
+                self.frames = frames.below
             elif isinstance(self.mark, OutsideMarker) and frames.below is None:
                 self.mark.adopt()
+            if may_be_written(self.gen):
+                kept = left_by(frames.log[1], kept)
             self.log = (frames.log, kept)
             return True
         return False
