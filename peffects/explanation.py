@@ -34,6 +34,7 @@ from peffects.codegen.loops import (
 from peffects.codegen.lower_accumulate import Strategy
 from peffects.codegen.sizes import size_function
 from peffects.compile import Compiled
+from peffects.effects import Computation
 from peffects.errors import KernelTypeError
 from peffects.explaining.costs import Cost, kernel_cost
 from peffects.explaining.effects import effect_sections, is_effectful
@@ -45,6 +46,7 @@ from peffects.optimize.passes import Step
 from peffects.optimize.pipeline import optimize
 from peffects.places import users_frames
 from peffects.source import caller
+from peffects.unperformed import performed
 
 __all__ = ["Explanation", "explain"]
 
@@ -139,6 +141,8 @@ def _of_effects(
     made: Any = program
     if callable(program) and (args or kwargs):
         made = program(*args, **kwargs)
+    if isinstance(made, Computation):
+        performed(made)  # whoever asks has not forgotten to perform it
     name = getattr(program, "__name__", "the program")
     sections = effect_sections(made)
     return Explanation(name, sections, text_page(name, sections))

@@ -13,6 +13,8 @@ from peffects.errors import MissingYieldFromError, OperationDefinitionError
 from peffects.handlers import Get, Put, State, ThrowOp, get
 from peffects.parallel import run
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Choose(Effect): ...
 

@@ -37,6 +37,8 @@ from peffects.handlers import (
 )
 from peffects.parallel import Serial
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 def check_refused(error: type[PeffectsError], program: Program, args: Any, *words: str) -> None:
     """Staging `program` raises `error`, at the line marked `# here`; the message has `words`."""

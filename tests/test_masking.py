@@ -33,6 +33,8 @@ from peffects.handling import Handler, handle
 from peffects.masking import mask
 from peffects.parallel import Fin, Shuffled, Threads, pfor, run
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Fuel(State[int]): ...
 

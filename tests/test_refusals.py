@@ -19,6 +19,8 @@ from peffects.handling import Handler, ParHandler, handle
 from peffects.parallel import Fin, pfor, run
 from peffects.resumption import Resumption
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Log(Effect): ...
 

@@ -12,6 +12,8 @@ from peffects.effects import Effect, Operation
 from peffects.handling import BasicHandler, handle
 from peffects.parallel import run
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Shop(Effect): ...
 

@@ -44,6 +44,8 @@ from peffects.masking import mask
 from peffects.parallel import ADD, Fin, Processes, Threads, pfor, run
 from peffects.unperformed import NEWEST, look_closely
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Shop(Effect): ...
 

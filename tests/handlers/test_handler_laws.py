@@ -74,6 +74,8 @@ from peffects.parallel import (
     run,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 Program = tuple[Any, ...]
 EXECUTORS: list[Executor] = [Serial(), Shuffled(1), Shuffled(7), Threads(2, chunk=1)]
 

@@ -32,6 +32,8 @@ from peffects.handling import Handler, handle
 from peffects.masking import mask
 from peffects.parallel import JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 EXECUTORS: list[Executor] = [Serial(), Shuffled(3), Threads(2, chunk=1)]
 
 

@@ -17,6 +17,8 @@ from peffects.handlers.state import get, put
 from peffects.handling import Handler, handle, handler
 from peffects.parallel import CONCATENATE, Fin, pfor, report, run, run_async
 
+pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
+
 
 class Web(Effect): ...
 
