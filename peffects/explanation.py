@@ -32,7 +32,7 @@ from peffects.codegen.loops import (
     Stage,
 )
 from peffects.codegen.lower_accumulate import Strategy
-from peffects.codegen.sizes import size_function
+from peffects.codegen.sizes import bytes_of, chunk_count, size_function
 from peffects.compile import Compiled
 from peffects.effects import Computation
 from peffects.errors import KernelTypeError
@@ -224,7 +224,9 @@ def _how(stage: Launch, trip: int | None, known: dict[int, int]) -> str:
     work = _work(stage, known)
     if trip is None or work is None:
         return f"parallel, at most {stage.chunks.most} chunks"
-    chunks = max(min(stage.chunks.most, trip, work // stage.chunks.grain_ns), 1)
+    partials = _value(bytes_of(stage.buffers, Role.PARTIALS), known) or 0
+    own = _value(bytes_of(stage.buffers, Role.PARTIALS, Role.SCRATCH), known) or 0
+    chunks = chunk_count(stage.chunks, trip, work, partials, own)
     known[stage.chunks_slot] = chunks
     size = "one chunk, as it is small" if chunks == 1 else f"{chunks} chunks"
     return f"parallel, {_count(trip)} iterations in {size}"

@@ -212,6 +212,8 @@ class ChunkRule:
 
     At most `most`; none of less than `grain_ns` of estimated work, so tiny loops are one chunk;
     never more than iterations; and the stage's PARTIALS and SCRATCH never above PARTIALS_BYTES.
+    A loop that does little for each byte of PARTIALS is cut into few chunks, or is one: see
+    `sizes.chunk_count`.
     """
 
     most: int

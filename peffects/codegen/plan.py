@@ -22,24 +22,26 @@ from peffects.codegen.loops import (
     FAILED_SLOT,
     FIRST_FREE_SLOT,
     NO_SLOT,
-    PARTIALS_BYTES,
     STATUS_FIELDS,
     TRIP_SLOT,
     Buffer,
-    Const,
     Failure,
     HostLoop,
     Launch,
     LoopProgram,
     OwnFrame,
-    Product,
     Role,
     SlotSize,
     Stage,
-    Sum,
 )
 from peffects.codegen.printing import decoded, print_log
-from peffects.codegen.sizes import Size, shape_function, size_function, words_function
+from peffects.codegen.sizes import (
+    bytes_of,
+    chunk_count,
+    shape_function,
+    size_function,
+    words_function,
+)
 from peffects.codegen.workspace import AnyArray, StageStarted, Workspace, address_of
 from peffects.errors import AllocationError, BoundsError, InternalError, OutArgumentError
 from peffects.ir.messages import bounds_fix, iteration_notes
@@ -202,14 +204,15 @@ class _RunnableLaunch(Runnable):
         "_at",
         "_call",
         "_call_locked",
-        "_chunk_bytes",
         "_chunks_slot",
         "_failures",
         "_kernel",
         "_least_split_ns",
         "_log_slot",
         "_only",
+        "_own_bytes",
         "_own_frame",
+        "_partials_bytes",
         "_rule",
         "_scratch",
         "_trip",
@@ -233,7 +236,8 @@ class _RunnableLaunch(Runnable):
         self._chunks_slot = launch.chunks_slot
         self._log_slot = launch.log_slot
         self._allocations = [_Allocation(buffer) for buffer in launch.buffers]
-        self._chunk_bytes = _chunk_bytes(launch.buffers)
+        self._partials_bytes = size_function(bytes_of(launch.buffers, Role.PARTIALS))
+        self._own_bytes = size_function(bytes_of(launch.buffers, Role.PARTIALS, Role.SCRATCH))
         self._only = None if launch.only is None else size_function(launch.only)
         self._own_frame = None if launch.own_frame is None else _OwnWords(launch.own_frame)
         self._scratch = [b.slot for b in launch.buffers if b.role is Role.SCRATCH and not repeated]
@@ -281,12 +285,8 @@ class _RunnableLaunch(Runnable):
 
     def _chunk_count(self, words: memoryview, trip: int, work: int) -> int:
         """How many chunks, a function of sizes only: see `ChunkRule`."""
-        rule = self._rule
-        count = max(min(rule.most, trip, work // rule.grain_ns), 1)
-        part = self._chunk_bytes(words)
-        if part * count > PARTIALS_BYTES:
-            return max(PARTIALS_BYTES // part, 1)
-        return count
+        partials, own = self._partials_bytes(words), self._own_bytes(words)
+        return chunk_count(self._rule, trip, work, partials, own)
 
     def _run_chunks(self, workspace: Workspace, chunks: int, frame: int) -> None:
         words, team = workspace.words, workspace.team_at
@@ -347,16 +347,6 @@ class _OwnWords:
         own = array(words.format, self._words(words))
         words[first : first + len(own)] = own
         return 8 * start
-
-
-def _chunk_bytes(buffers: Sequence[Buffer]) -> Size:
-    """The bytes that one chunk needs in PARTIALS and SCRATCH."""
-    parts = tuple(
-        Product((Const(np.dtype(buffer.dtype).itemsize), *buffer.shape))
-        for buffer in buffers
-        if buffer.role in (Role.PARTIALS, Role.SCRATCH)
-    )
-    return size_function(Sum(parts) if parts else Const(0))
 
 
 def runnable(

@@ -10,13 +10,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, assert_never, cast
 
+import numpy as np
+
 from peffects.codegen.loops import (
+    PARTIALS_BYTES,
     UNBOUNDED_NS,
+    Buffer,
+    ChunkRule,
     Const,
     Launch,
     Natural,
     Product,
     Quotient,
+    Role,
     SizeExpr,
     SlotSize,
     Stage,
@@ -28,6 +34,8 @@ __all__ = [
     "Shape",
     "Size",
     "Words",
+    "bytes_of",
+    "chunk_count",
     "shape_function",
     "size_function",
     "words_function",
@@ -37,6 +45,9 @@ __all__ = [
 Size: TypeAlias = "Callable[[memoryview], int]"
 Words: TypeAlias = "Callable[[memoryview], tuple[int, ...]]"
 Shape: TypeAlias = "Callable[[memoryview], tuple[tuple[int, ...], int]]"
+
+_FEW_CHUNKS, _FEW_NS_A_BYTE, _MANY_NS_A_BYTE = 8, 1, 5
+"""The least estimated work of a chunk for each byte of its PARTIALS: of up to eight, of more."""
 
 
 def size_function(size: SizeExpr) -> Size:
@@ -61,6 +72,32 @@ def shape_function(shape: Sequence[SizeExpr], itemsize: int) -> Shape:
 def work_estimate(stages: Iterable[Stage]) -> SizeExpr:
     """The estimated nanoseconds of one thread that `stages` take."""
     return Sum(tuple(map(_work, stages)))
+
+
+def bytes_of(buffers: Iterable[Buffer], *roles: Role) -> SizeExpr:
+    """The bytes of those with one of these roles, of one chunk's part."""
+    sizes = [
+        Product((Const(np.dtype(buffer.dtype).itemsize), *buffer.shape))
+        for buffer in buffers
+        if buffer.role in roles
+    ]
+    return Sum(tuple(sizes)) if sizes else Const(0)
+
+
+def chunk_count(rule: ChunkRule, trip: int, work_ns: int, partials: int, own: int) -> int:
+    """Into how many chunks a stage is cut; `partials` and `own` are what one has, in bytes.
+
+    Setting PARTIALS to zero and adding them up takes about a tenth of a nanosecond a byte, and
+    estimates of work are up to four times too high.  So many chunks cost less than a tenth of the
+    work of the loop, few of them less than half.
+    """
+    count = min(rule.most, trip, work_ns // rule.grain_ns)
+    if partials:
+        few = min(_FEW_CHUNKS, work_ns // (_FEW_NS_A_BYTE * partials))
+        count = min(count, max(work_ns // (_MANY_NS_A_BYTE * partials), few))
+    if own * count > PARTIALS_BYTES:
+        count = PARTIALS_BYTES // own
+    return max(count, 1)
 
 
 def _work(stage: Stage) -> SizeExpr:

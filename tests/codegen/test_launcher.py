@@ -20,7 +20,7 @@ from loop_programs import (
     steps,
 )
 
-from peffects.codegen import plan
+from peffects.codegen import sizes
 from peffects.codegen.driver import threads
 from peffects.codegen.launcher import Executable
 from peffects.codegen.loops import (
@@ -248,9 +248,9 @@ def test_chunks_are_fewer_when_their_buffers_are_large(monkeypatch: pytest.Monke
     f = row_medians(MUCH)
     x = np.ones((64, 10))
     assert _chunks_of(f, x) == 64
-    monkeypatch.setattr(plan, "PARTIALS_BYTES", 8 * 10 * 5)
+    monkeypatch.setattr(sizes, "PARTIALS_BYTES", 8 * 10 * 5)
     assert _chunks_of(f, x) == 5
-    monkeypatch.setattr(plan, "PARTIALS_BYTES", 1)
+    monkeypatch.setattr(sizes, "PARTIALS_BYTES", 1)
     assert _chunks_of(f, x) == 1
 
 

@@ -10,19 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peffects.codegen.loops import (
+    FREE,
+    REDUCING,
     SERIAL,
+    Buffer,
     Const,
     HostLoop,
     Launch,
     Natural,
     Product,
     Quotient,
+    Role,
     SizeExpr,
     SlotSize,
     Sum,
     Within,
 )
-from peffects.codegen.sizes import shape_function, size_function, work_estimate
+from peffects.codegen.sizes import (
+    bytes_of,
+    chunk_count,
+    shape_function,
+    size_function,
+    work_estimate,
+)
 
 WORDS = memoryview(array("q", [3, -2, 5, 1 << 62]))
 
@@ -80,3 +90,45 @@ def test_work_of_a_host_loop_is_that_of_all_its_iterations() -> None:
     step = Launch("k", Const(1), SERIAL, (), SlotSize(2))
     inner = HostLoop(Const(10), 1, (step, step))
     assert size_function(work_estimate((step, inner)))(WORDS) == 5 + 10 * 2 * 5
+
+
+MS = 1_000_000
+
+
+def test_bytes_of_the_parts_of_a_chunk() -> None:
+    buffers = [
+        Buffer(9, "float32", (SlotSize(0), Const(4)), Role.PARTIALS),
+        Buffer(10, "float64", (SlotSize(2),), Role.SCRATCH),
+        Buffer(11, "int8", (Const(100),), Role.TEMPORARY),
+    ]
+    assert size_function(bytes_of(buffers, Role.PARTIALS))(WORDS) == 3 * 4 * 4
+    assert size_function(bytes_of(buffers, Role.PARTIALS, Role.SCRATCH))(WORDS) == 48 + 5 * 8
+    assert size_function(bytes_of(buffers, Role.OUTPUT))(WORDS) == 0
+
+
+def test_loops_are_cut_by_their_work() -> None:
+    assert chunk_count(FREE, 1000, 100 * MS, 0, 0) == 512
+    assert chunk_count(FREE, 100, 100 * MS, 0, 0) == 100
+    assert chunk_count(REDUCING, 1000, 100 * MS, 0, 0) == 64
+    assert chunk_count(REDUCING, 1000, 200_000, 0, 0) == 10
+    assert chunk_count(REDUCING, 1000, 10, 0, 0) == 1
+    assert chunk_count(FREE, 0, 0, 0, 0) == 1
+
+
+def test_chunks_do_more_than_their_copies_cost() -> None:
+    """Private copies never cost more than the work of the loop."""
+    small, work = 4_000, 100 * MS
+    assert chunk_count(REDUCING, work, work, small, small) == 64
+    assert chunk_count(REDUCING, work, work, 500_000, 500_000) == 40  # 5 ns a byte
+    assert chunk_count(REDUCING, work, work, 4_000_000, 4_000_000) == 8  # some are worth more
+    assert chunk_count(REDUCING, work, work, 30_000_000, 30_000_000) == 3  # 1 ns a byte
+    assert chunk_count(REDUCING, work, work, 200_000_000, 200_000_000) == 1
+    assert chunk_count(FREE, work, work, 0, 1 << 27) == 2  # scratch costs memory alone
+
+
+@given(work=st.integers(0, 10**12), partials=st.integers(0, 10**9))
+def test_the_number_of_chunks_is_monotone(work: int, partials: int) -> None:
+    count = chunk_count(REDUCING, 10**9, work, partials, partials)
+    assert 1 <= count <= 64
+    assert count <= chunk_count(REDUCING, 10**9, 2 * work, partials, partials)
+    assert count >= chunk_count(REDUCING, 10**9, work, 2 * partials, 2 * partials)
