@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ import pytest
 os.environ["NUMBA_NUM_THREADS"] = "4"
 os.environ.setdefault("PEFFECTS_NUM_THREADS", "4")
 os.environ.setdefault("PEFFECTS_STAGING_STEPS", "100000")  # what has no end is told soon
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell script
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Ctrl-C is tested, also in children
 _CACHE_DIR = tempfile.mkdtemp(prefix="peffects-test-cache-")
 os.environ["PEFFECTS_CACHE_DIR"] = _CACHE_DIR
 
