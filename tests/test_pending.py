@@ -27,6 +27,34 @@ def with_block() -> Generator[int, None, None]:
         yield 1
 
 
+def in_a_loop() -> Generator[int, None, None]:
+    for n in (1, 2):
+        if n:
+            try:
+                yield n
+            finally:
+                pass
+
+
+def after_one() -> Generator[int, None, None]:
+    try:
+        pass
+    finally:
+        pass
+    yield 1
+
+
+def around_one() -> Generator[int, None, None]:
+    def inner() -> None:
+        try:
+            pass
+        finally:
+            pass
+
+    inner()
+    yield 1
+
+
 def delegates(inner: Any) -> Generator[int, None, None]:
     yield from inner
 
@@ -45,6 +73,9 @@ class Iterating:
         (plain, False),
         (with_finally, True),
         (with_block, True),
+        (in_a_loop, True),
+        (after_one, False),
+        (around_one, False),
         (lambda: delegates(plain()), False),
         (lambda: delegates(with_finally()), True),
         (lambda: delegates(Iterating()), True),
