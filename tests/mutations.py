@@ -24,7 +24,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = Path(__file__).resolve().parent / "mutants"
-LOOKED_AFTER = ("peffects/differentiate/*.py",)
+_MACHINE = (
+    "machine stack frames replay resumption loops loop_starts handling clauses clause_shapes effects"
+    " masking pending swallowing state_changes field_uses answers scopes refusals pickling awaiting"
+    " slotting unperformed debugging places"
+)
+LOOKED_AFTER = (
+    *(f"peffects/{name}.py" for name in _MACHINE.split()),
+    "peffects/codegen/**/*.py",
+    "peffects/differentiate/**/*.py",
+)
 """The modules of which every one has mutants; others may have some."""
 FEWEST = 3
 """Mutants that each module has at least."""

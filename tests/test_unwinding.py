@@ -59,6 +59,15 @@ class ignores(Handler[Ask]):
         return "ignored"
 
 
+class Fails:
+    """Raises at the exit of its `with`, whatever comes."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        raise ValueError("exit")
+
+
 @effectful
 def cleaning(name: str, inner: Any, *, ask: bool = False) -> Any:
     try:
@@ -226,12 +235,6 @@ def test_what_a_dropped_frame_gives_is_of_no_account() -> None:
     class drops(Handler[Ask]):
         def question(self, op: Question, k: Any) -> Any:
             return "dropped", (yield from k.drop())
-
-    class Fails:
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None:
-            raise ValueError("exit")
 
     @effectful
     def program() -> Any:
