@@ -84,7 +84,9 @@ def test_a_marker_that_has_ended_stands_again_on_what_it_stood_on() -> None:
         assert spares.take(below) is None
     marker.spares = spares
     marker.ended()
-    assert spares.take(installed()) is None  # it stood on another one
+    unwinding = UnwindMarker(Unwind(), None, None).placed(None, below)
+    assert unwinding.evidence is below.evidence
+    assert spares.take(unwinding) is None  # it stood on another one
     marker = installed(below, at=Deep)
     marker.spares = spares
     marker.ended()

@@ -389,6 +389,37 @@ def test_a_loop_runs_as_often_as_it_is_called(number: int) -> None:
     assert [total for total, _ in worlds] == [3 * number]
 
 
+def test_a_loop_in_each_world_of_its_clause_starts_from_the_handler_there() -> None:
+    class chooses(Counting):
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            chosen: int = yield from amb([10, 20])
+            self.n = chosen
+            answers = yield from loop()
+            return (yield from k([x for _, x in answers]))
+
+    program = handle(chooses(), pfor(Fin(2), lambda i: Total()))
+    worlds = [(n, list(values)) for n, values in run(handle(all_worlds(), program))]
+    assert worlds == [(10, [10, 10]), (20, [20, 20])]
+
+
+def test_of_clauses_that_watch_a_loop_the_outermost_is_told() -> None:
+    told = []
+
+    class watches(ParHandler[Any]):
+        _effects = (type("Nobody", (Effect,), {}),)
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            values = yield from loop(on_tick=lambda *_: told.append(self.name))
+            return (yield from k(values))
+
+    program = handle(watches("outer"), handle(watches("inner"), pfor(Fin(3), int)))
+    assert list(run(program)) == [0, 1, 2]
+    assert set(told) == {"outer"}
+
+
 def test_iterations_that_are_bare_generators_run_once() -> None:
     def bare() -> Any:
         yield from accum(1)

@@ -44,17 +44,6 @@ def after_one() -> Generator[int, None, None]:
     yield 1
 
 
-def around_one() -> Generator[int, None, None]:
-    def inner() -> None:
-        try:
-            pass
-        finally:
-            pass
-
-    inner()
-    yield 1
-
-
 def delegates(inner: Any) -> Generator[int, None, None]:
     yield from inner
 
@@ -75,7 +64,6 @@ class Iterating:
         (with_block, True),
         (in_a_loop, True),
         (after_one, False),
-        (around_one, False),
         (lambda: delegates(plain()), False),
         (lambda: delegates(with_finally()), True),
         (lambda: delegates(Iterating()), True),

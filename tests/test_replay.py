@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from peffects.clauses import multi
 from peffects.effects import Effect, Operation, effectful
-from peffects.errors import ResumptionAlreadyUsed, ResumptionExpired
+from peffects.errors import ReplayDivergence, ResumptionAlreadyUsed, ResumptionExpired
 from peffects.handlers import all_worlds, amb
 from peffects.handling import Handler, handle, handler
 from peffects.parallel import run
@@ -85,6 +86,21 @@ def test_what_was_dropped_expires_although_it_could_have_many_worlds() -> None:
 
     with pytest.raises(ResumptionExpired, match="used after it was dropped"):
         run(handle(drops_and_resumes(), handle(all_worlds(), asks_and_chooses())))
+
+
+def test_a_body_of_with_that_fails_is_no_resource_that_cannot_be_had_again() -> None:
+    runs: list[int] = []
+
+    @effectful
+    def program() -> Any:
+        with contextlib.nullcontext():
+            runs.append(len(runs))
+            if runs[-1]:
+                raise LookupError("not again")
+            return (yield from amb([1, 2]))
+
+    with pytest.raises(ReplayDivergence, match="it raised LookupError"):
+        run(handle(all_worlds(), program()))
 
 
 # --- copies of a resumption ----------------------------------------------------------------------
