@@ -45,6 +45,8 @@ def test_an_unhandled_effect_names_operation_line_and_handlers_in_scope() -> Non
     assert "no handler handles the effect `Accum` of the operation `AccumOp`" in text
     assert "in program:   yield from accum(" in text
     assert "in scope: `run_state`, handles `State`, installed at test_refusals.py:" in text
+    with pytest.raises(UnhandledEffectError, match="\n  no handler is in scope\n"):
+        run(program())
 
 
 def test_a_sequential_handler_round_a_parallel_for_is_refused() -> None:
