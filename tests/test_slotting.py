@@ -36,7 +36,10 @@ class Order(Operation[Shop, int]):
     note: str = field(default="", kw_only=True)
 
 
-class Basket(Operation[Shop, int]):
+class Cart(Effect): ...
+
+
+class Basket(Operation[Cart, int]):
     items: list[str] = field(default_factory=list)
 
 
@@ -61,7 +64,17 @@ class Bare(Operation[Shop, int]):
 
 
 @pytest.mark.parametrize(
-    "op", [Buy("tea"), BuyGift("tea"), Order(), Basket(), Refund(3), Own(2), Bare(1), Buy.at(Shop)("tea")]
+    "op",
+    [
+        Buy("tea"),
+        BuyGift("tea"),
+        Order(),
+        Basket(),
+        Refund(3),
+        Own(2),
+        Bare(1),
+        Buy.at(Shop)("tea"),
+    ],
 )
 def test_an_operation_has_slots_and_is_frozen(op: Any) -> None:
     assert is_dataclass(op)
