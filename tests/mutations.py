@@ -24,11 +24,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = Path(__file__).resolve().parent / "mutants"
-_MACHINE = (
-    "machine stack frames replay resumption loops loop_starts handling clauses clause_shapes effects"
-    " masking pending swallowing state_changes field_uses answers scopes refusals pickling awaiting"
-    " slotting unperformed debugging places"
-)
+_MACHINE = """
+    answers awaiting clause_shapes clauses debugging effects field_uses frames handling loop_starts
+    loops machine masking pending pickling places refusals replay resumption scopes slotting stack
+    state_changes swallowing unperformed
+"""
 LOOKED_AFTER = (
     *(f"peffects/{name}.py" for name in _MACHINE.split()),
     "peffects/codegen/**/*.py",

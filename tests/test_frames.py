@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from peffects.answers import Raised
-from peffects.effects import Effect
 from peffects.frames import (
     TOP,
     HandlerMarker,
@@ -31,7 +30,7 @@ from peffects.source import UNKNOWN
 class Deep(State[int]): ...
 
 
-def installed(below: Marker = TOP, at: type[Effect] = State) -> HandlerMarker:
+def installed(below: Marker = TOP, at: type[State[int]] = State) -> HandlerMarker:
     marker = HandlerMarker(run_state(0, at=at), UNKNOWN)
     marker.placed(None, below)
     return marker

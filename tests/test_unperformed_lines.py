@@ -1,4 +1,4 @@
-"""Which of several forgotten computations is told, at which line, and when that is known exactly."""
+"""Which forgotten computation is told, at which line, and when that is known exactly."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_of_a_new_operation_the_line_is_exact() -> None:
     run(helper())
     look_no_longer()
 
-    class Anew(Operation[Shop, int], metaclass=type(Refund)):  # another time: nobody has made it
+    class Anew(Operation[Shop, int]):
         amount: int
 
     def makes() -> None:
