@@ -6,7 +6,7 @@ import contextlib
 import linecache
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -72,7 +72,7 @@ class PassesPlainly:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, *_: object) -> bool:
+    def __exit__(self, *_: object) -> Literal[False]:
         return False
 
 

@@ -252,7 +252,7 @@ def test_states_are_those_inside_the_handler_and_are_put_back_each_time() -> Non
     @effectful
     def program() -> Any:
         states = yield from states_up_to(Throw, "catch", UNKNOWN)
-        found = []
+        found: list[int] = []
         for value in (5, 6):
             yield from put(value)
             yield from Other.put(value)
