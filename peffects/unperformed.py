@@ -134,7 +134,11 @@ def crowded(computation: Any) -> None:
         elif NEWEST.last is not computation:
             _settle(computation, None)
     if _to_raise:
-        _raise_found()
+        try:
+            _raise_found()
+        except NeverPerformed:
+            performed(computation)  # nobody gets it now
+            raise
 
 
 def performed(computation: Any) -> None:

@@ -24,7 +24,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = Path(__file__).resolve().parent / "mutants"
-LOOKED_AFTER = ("peffects/differentiate/*.py",)
+_MACHINE = """
+    answers awaiting clause_shapes clauses debugging effects field_uses frames handling loop_starts
+    loops machine masking pending pickling places refusals replay resumption scopes slotting stack
+    state_changes swallowing unperformed
+"""
+LOOKED_AFTER = (
+    *(f"peffects/{name}.py" for name in _MACHINE.split()),
+    "peffects/codegen/**/*.py",
+    "peffects/differentiate/**/*.py",
+)
 """The modules of which every one has mutants; others may have some."""
 FEWEST = 3
 """Mutants that each module has at least."""

@@ -11,7 +11,8 @@ import pytest
 
 from peffects.clauses import multi
 from peffects.debugging import debug_checks
-from peffects.effects import Effect, Operation, effectful
+from peffects.effects import Effect, Operation, effectful, once
+from peffects.errors import AnswerMutated
 from peffects.handlers import all_worlds, amb, get, parallel_worlds, run_state
 from peffects.handling import Handler, handle
 from peffects.parallel import Fin, Serial, Threads, pfor, run, run_async
@@ -42,6 +43,18 @@ def test_worlds_share_answers_unless_they_get_copies() -> None:
     assert all(world is shared[0] for world in shared)
     own = run(handle(all_worlds(), changes_a_result()), copy_answers=copy.deepcopy)
     assert own == WORLDS
+
+
+def test_what_once_gives_is_an_answer() -> None:
+    @effectful
+    def program() -> Any:
+        xs: list[int] = yield from once(list)
+        xs.append((yield from amb([1, 2])))
+        return xs
+
+    assert run(handle(all_worlds(), program()), copy_answers=copy.deepcopy) == [[1], [2]]
+    with debug_checks(), pytest.raises(AnswerMutated, match=r"the answer to <once"):
+        run(handle(all_worlds(), program()))
 
 
 def test_an_answer_in_a_handlers_state_is_not_changed_by_the_worlds() -> None:

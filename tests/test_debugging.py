@@ -16,7 +16,7 @@ from peffects.effects import Effect, Operation, effectful
 from peffects.errors import AnswerMutated, UnresumedResumption
 from peffects.handlers import all_worlds, amb, get, run_state, weak_exceptions
 from peffects.handlers.throw import throw
-from peffects.handling import Handler, handle
+from peffects.handling import Handler, ParHandler, handle
 from peffects.parallel import Fin, Threads, pfor, run
 
 
@@ -182,6 +182,26 @@ def test_a_loop_that_threw_is_not_warned_about() -> None:
     with debug_checks(), warnings.catch_warnings():
         warnings.simplefilter("error")
         run(handle(weak_exceptions(), program()))
+
+
+def test_the_rest_after_a_loop_that_a_clause_leaves_out_is_not_warned_about() -> None:
+    class leaves_out(ParHandler[Ask]):
+        @final
+        def question(self, op: Question) -> None: ...
+
+        def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+            return (yield from loop())
+
+    @effectful
+    def program() -> Any:
+        try:
+            yield from pfor(Fin(2), lambda i: int(i))
+        finally:
+            pass
+
+    with debug_checks(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(run(handle(leaves_out(), program()))) == [0, 1]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "True"), ("0", "False"), ("", "False")])

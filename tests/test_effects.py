@@ -75,6 +75,7 @@ def test_an_operation_of_a_named_instance() -> None:
     assert isinstance(flip(), Flip)
     assert flip() == Flip.at(Coin)()
     assert flip() != Flip()
+    assert Flip() != flip()
     with pytest.raises(OperationDefinitionError, match="no named instance"):
         Flip.at(State)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
 from typing import Any, Never, overload
 
@@ -109,15 +110,43 @@ def test_a_missing_clause_is_refused() -> None:
     refused(define, "no clause for `buy` of effect `Shop`", "`def buy(self, op)`")
 
 
+def test_a_refusal_of_a_class_is_at_its_first_method() -> None:
+    with pytest.raises(HandlerDefinitionError, match="has no clause for `note`") as caught:
+
+        class half(Handler[Log]):
+            def ret(self, x: Any) -> Any: ...
+
+            def _helper(self) -> None: ...
+
+    assert caught.value.at.function == "ret"
+
+
+def test_a_clause_may_have_parameters_with_defaults() -> None:
+    class counts(BasicHandler[Log]):
+        def note(self, op: Note, times: int = 2) -> Any:
+            return op.text * times
+
+    assert run(handle(counts(), Note("ab"))) == "abab"
+
+
 def test_answering_what_answers_never_is_refused() -> None:
-    def define() -> None:
+    def at_once() -> None:
         class shop(Handler[Shop]):
             def buy(self, op: Buy) -> int:
                 return 1
 
             def leave(self, op: Leave) -> None: ...
 
-    refused(define, "would answer an operation that answers `Never`", "`@final`")
+    def by_performing() -> None:
+        class shop(Handler[Shop]):
+            def buy(self, op: Buy) -> int:
+                return 1
+
+            def leave(self, op: Leave) -> Any:
+                yield from accum(("left",))
+
+    for define in (at_once, by_performing):
+        refused(define, "would answer an operation that answers `Never`", "`@final`")
 
 
 def test_wrong_numbers_of_parameters_are_refused() -> None:
@@ -161,6 +190,8 @@ def test_a_clause_that_is_defined_twice_is_refused() -> None:
 
     refused(clause, "`logs` defines `note` twice", "the first one is at test_handling.py:")
     refused(ret, "`logs` defines `ret` twice", "Python keeps the last")
+    first = clause.__code__.co_firstlineno + 2
+    refused(clause, f"at test_handling.py:{first + 2} ", f"is at test_handling.py:{first}")
 
 
 def test_a_clause_may_be_chosen_or_overloaded() -> None:
@@ -168,6 +199,14 @@ def test_a_clause_may_be_chosen_or_overloaded() -> None:
         @overload
         def note(self, op: Note) -> int: ...
         @overload
+        def note(self, op: Any) -> int: ...
+        def note(self, op: Any) -> int:
+            return 1
+
+    class imported(Handler[Log]):
+        @typing.overload
+        def note(self, op: Note) -> int: ...
+        @typing.overload
         def note(self, op: Any) -> int: ...
         def note(self, op: Any) -> int:
             return 1
@@ -185,7 +224,7 @@ def test_a_clause_may_be_chosen_or_overloaded() -> None:
                     return 3
 
         assert run(handle(chosen(), Note("x"))) == (2 if loud else 3)
-    assert run(handle(logs(), Note("x"))) == 1
+    assert run(handle(logs(), Note("x"))) == run(handle(imported(), Note("x"))) == 1
 
 
 def test_methods_that_are_no_operation_clauses_have_their_parameters() -> None:
@@ -343,6 +382,23 @@ def test_forks_share_fields_and_with_changes_some() -> None:
     fork.s = 5
     assert original.s == 1
     assert repr(changed) == "run_state(s=2)"
+
+
+def test_the_instance_may_be_given_by_position() -> None:
+    class Fuel(State[int]): ...
+
+    class holds(Handler[State[int]]):
+        def __init__(self, start: int, at: type[State[int]] = State, limit: int = 9) -> None:
+            self.start = start
+
+        def get(self, op: Any) -> int:
+            return self.start
+
+        def put(self, op: Any) -> None: ...
+
+    for instance in (holds(3, Fuel), holds(3, Fuel, 5), holds(3, at=Fuel)):
+        assert run(handle(instance, Fuel.get())) == 3
+    assert run(handle(holds(3), State.get())) == 3
 
 
 def test_the_instance_survives_a_fork() -> None:

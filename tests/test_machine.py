@@ -130,6 +130,18 @@ def test_a_handler_can_be_used_again() -> None:
         assert run(handle(counting, increment())) == (1, 0)
 
 
+def test_none_is_a_result_like_others() -> None:
+    @effectful
+    def nothing() -> Any:
+        yield from ()
+
+    @effectful
+    def program() -> Any:
+        return [(yield from nothing()), (yield from nothing())]
+
+    assert run(program()) == [None, None]
+
+
 def test_none_is_an_answer_like_others() -> None:
     @effectful
     def program() -> Any:

@@ -18,6 +18,11 @@ MODULES = sorted(
 )
 
 
+@pytest.mark.parametrize("pattern", mutations.LOOKED_AFTER)
+def test_each_pattern_finds_modules(pattern: str) -> None:
+    assert list(ROOT.glob(pattern))
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_each_module_has_some(module: str) -> None:
     assert Counter(mutant.module for mutant in ALL)[module] >= mutations.FEWEST

@@ -204,6 +204,11 @@ def test_what_does_not_fit_is_refused(what: str) -> None:
     assert "test_outputs.py" in caught.value.at.file
 
 
+def test_one_element_is_not_spread_over_an_array() -> None:
+    with pytest.raises(OutArgumentError, match=r"has shape \(6,\), .* has shape \(1,\)"):
+        both(X[:1].copy(), out=Both(np.empty(12)[::2], None))
+
+
 def test_what_is_no_array_in_the_result_takes_none() -> None:
     kernel = pe.kernel(lambda x: (x, "name"))
     out = np.empty(6)

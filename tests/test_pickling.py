@@ -14,7 +14,7 @@ import pytest
 from peffects.by_value import cloudpickle
 from peffects.clauses import multi
 from peffects.effects import Effect, Operation, effectful
-from peffects.errors import MissingExtraError, NotPicklable
+from peffects.errors import MissingExtraError, NotPicklable, ResumptionAlreadyUsed
 from peffects.handlers import accum, accumulate, all_worlds, amb, get, put, reader, run_state
 from peffects.handlers.reader import Reader, ask
 from peffects.handling import Handler, handle
@@ -165,6 +165,41 @@ def test_a_resumption_that_is_used_up_is_refused() -> None:
 
     with pytest.raises(NotPicklable, match=r"`Question` .* it is used up"):
         run(cast(Any, handle(too_late(), handle(run_state(5), interview("Ada")))))
+
+
+class saves(Handler[Ask]):
+    """Answers with the rest of the computation, which runs once."""
+
+    def question(self, op: Question, k: Any) -> Any:
+        return k
+
+
+@effectful
+def calls(depth: int) -> Any:
+    if depth:
+        return [depth, (yield from calls(depth - 1))]
+    return (yield from Question("deep"))
+
+
+def test_the_frames_of_calls_are_kept_in_their_order() -> None:
+    data = run(cast(Any, handle(freezes(), calls(3))))
+    assert run(resumes(data, "answer")) == [3, [2, [1, "answer"]]]
+
+
+def test_what_runs_once_is_as_used_in_the_bytes_as_it_was() -> None:
+    @effectful
+    def program() -> Any:
+        k = yield from handle(saves(), calls(1))
+        fresh = unpickled(pickled(k))
+        first = yield from k("first")
+        used = unpickled(pickled(k))
+        assert repr(used) == repr(k)
+        with pytest.raises(ResumptionAlreadyUsed):
+            yield from used("again")
+        return first, (yield from fresh("fresh"))
+
+    worlds = run(cast(Any, handle(all_worlds(), program())))
+    assert worlds == [([1, "first"], [1, "fresh"])]
 
 
 def test_a_function_defined_in_a_frame_is_the_same_in_each_world() -> None:

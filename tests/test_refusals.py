@@ -14,9 +14,9 @@ from peffects.errors import (
     TraverseError,
     UnhandledEffectError,
 )
-from peffects.handlers import State, accum, get, put, reader, run_state
+from peffects.handlers import State, accum, accumulate, get, put, reader, run_state
 from peffects.handling import Handler, ParHandler, handle
-from peffects.parallel import Fin, pfor, run
+from peffects.parallel import ADD, Fin, pfor, run
 from peffects.resumption import Resumption
 
 pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
@@ -47,6 +47,8 @@ def test_an_unhandled_effect_names_operation_line_and_handlers_in_scope() -> Non
     assert "no handler handles the effect `Accum` of the operation `AccumOp`" in text
     assert "in program:   yield from accum(" in text
     assert "in scope: `run_state`, handles `State`, installed at test_refusals.py:" in text
+    with pytest.raises(UnhandledEffectError, match="\n  no handler is in scope\n"):
+        run(program())
 
 
 def test_a_sequential_handler_round_a_parallel_for_is_refused() -> None:
@@ -91,6 +93,21 @@ def test_yielding_something_else_is_refused(value: Any) -> None:
 
     with pytest.raises(MissingYieldFromError, match="which is no computation"):
         run(program())
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_iteration_that_yields_something_else_is_refused(before: bool) -> None:
+    @effectful
+    def body(i: int) -> Any:
+        if before:
+            yield from accum(1)
+        yield 3
+
+    with pytest.raises(MissingYieldFromError, match="yielded 3, which is no computation"):
+        run(handle(accumulate(ADD), pfor(Fin(2), body)))
+    if not before:
+        with pytest.raises(MissingYieldFromError, match="yielded 3, which is no computation"):
+            run(pfor(Fin(2), body))
 
 
 def test_a_computation_as_result_of_run_is_refused() -> None:

@@ -38,6 +38,13 @@ class Order(Operation[Shop, int]):
     note: str = field(default="", kw_only=True)
 
 
+class Cart(Effect): ...
+
+
+class Basket(Operation[Cart, int]):
+    items: list[str] = field(default_factory=list)
+
+
 class Refund(Operation[Shop, int]):
     amount: int
 
@@ -59,7 +66,17 @@ class Bare(Operation[Shop, int]):
 
 
 @pytest.mark.parametrize(
-    "op", [Buy("tea"), BuyGift("tea"), Order(), Refund(3), Own(2), Bare(1), Buy.at(Shop)("tea")]
+    "op",
+    [
+        Buy("tea"),
+        BuyGift("tea"),
+        Order(),
+        Basket(),
+        Refund(3),
+        Own(2),
+        Bare(1),
+        Buy.at(Shop)("tea"),
+    ],
 )
 def test_an_operation_has_slots_and_is_frozen(op: Any) -> None:
     assert is_dataclass(op)
@@ -83,6 +100,7 @@ def test_the_constructor_takes_what_a_dataclass_takes() -> None:
 def test_fields_that_do_more_keep_the_generated_constructor() -> None:
     assert Order().items == []
     assert Order().items is not Order().items
+    assert Basket().items == [] and Basket().items is not Basket().items
     assert Order(["tea"], note="soon").note == "soon"
     with pytest.raises(ValueError, match="a refund is positive"):
         Refund(-1)

@@ -26,6 +26,7 @@ from peffects.handling import (
     handler,
 )
 from peffects.parallel import ADD, Fin, Processes, Serial, Shuffled, Threads, pfor, run
+from peffects.state_changes import rebound_field
 
 
 class Count(Effect): ...
@@ -70,6 +71,8 @@ CHANGES = [
     "self._bump(op.by)",
     "self._bump_twice(op.by)",
     "type(self)._bump(self, op.by)",
+    "self._bump_another(op.by, self)",
+    "me = self; you = me; you.n += op.by",
     "bump(self, op.by)",
     "bump(by=op.by, object_=self)",
     "(lambda: setattr(self, 'n', self.n + op.by))()",
@@ -90,6 +93,7 @@ class counting({base}):
     @final
     def stop(self, op): return "stopped"
     def _bump(self, by): self.n += by
+    def _bump_another(self, by, other): other.n += by
     def _bump_twice(self, by):
         self._bump(by - 1)
         self._bump(1)
@@ -201,6 +205,29 @@ def test_what_changes_nothing_runs(base: str, change: str, with_source: bool) ->
     assert run(handle(defined(base, change, with_source)(), adds_in_a_loop())) in (0, (0, 0))
 
 
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("self.n += by", "n"),
+        ("setattr(self, 'n', by)", "n"),
+        ("self.__setattr__('n', by)", "n"),
+        ("object.__setattr__(self, 'n', by)", "n"),
+        ("self.__dict__['n'] = by", "n"),
+        ("vars(self).update(n=by)", "__dict__"),
+        ("setattr(self, by, by)", "__dict__"),
+        ("bump(self, by)", "n"),
+        ("bump(by, self)", None),
+    ],
+)
+def test_the_field_is_named(change: str, field: str | None) -> None:
+    text = f"def add(self, by): {change}\n"
+    name = f"<field {change}>"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    names = dict(globals())
+    exec(compile(text, name, "exec"), names)
+    assert rebound_field(object, names["add"]) == field
+
+
 def test_inherited_clauses_are_clauses() -> None:
     class adds:
         n = 0
@@ -254,6 +281,25 @@ class one_at_a_time(CollectHandler[Count]):
 
     def collect(self, answers: Any) -> Any:
         return answers
+
+
+def test_another_nan_is_no_change() -> None:
+    class undefined(CollectHandler[Count]):
+        def __init__(self) -> None:
+            self.n = float("nan")
+
+        def add(self, op: Add) -> None:
+            setattr(*(self, "n", float("nan")))
+
+        def total(self, op: Total) -> Any:
+            return "nothing lost"
+
+        def stop(self, op: Stop) -> None: ...
+
+        def collect(self, answers: Any) -> Any:
+            return answers
+
+    assert run(handle(undefined(), adds_in_a_loop())) == "nothing lost"
 
 
 @pytest.mark.parametrize("end", [Stop, Total])

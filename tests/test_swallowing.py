@@ -6,7 +6,7 @@ import contextlib
 import linecache
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -67,6 +67,15 @@ def swallowing() -> Iterator[None]:
         yield
 
 
+class PassesPlainly:
+    """Takes nothing in, and says so."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        return False
+
+
 lock = threading.Lock()
 
 
@@ -96,6 +105,7 @@ SWALLOW = [
     "try: pass\nexcept KeyError: pass\nelse:\n    with Swallows(): yield from throw('x')",
     "def inner():\n    with Swallows(): yield from throw('x')\nyield from inner()",
     "def inner():\n    with Passes(): yield from throw('x')\nwith Swallows(): yield from inner()",
+    "kinds = BaseException\ntry: yield from throw('x')\nexcept kinds: pass",
 ]
 
 CATCH = [
@@ -109,6 +119,11 @@ CATCH = [
     "    finally: raises()\nexcept ValueError: pass",
     "def inner():\n    try: yield from throw('x')\n    finally: raises()\n"
     "try: yield from inner()\nexcept ValueError: pass",
+    "try:\n    try: pass\n    except BaseException: pass\n    else:\n"
+    "        with Fails(): yield from throw('x')\nexcept ValueError: pass",
+    "try:\n    try:\n        with Fails(): yield from throw('x')\n    finally:\n"
+    "        for _ in 'ab': break\nexcept ValueError: pass",
+    "try:\n    with PassesPlainly(), Fails(): yield from throw('x')\nexcept ValueError: pass",
 ]
 
 

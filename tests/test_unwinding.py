@@ -59,6 +59,15 @@ class ignores(Handler[Ask]):
         return "ignored"
 
 
+class Fails:
+    """Raises at the exit of its `with`, whatever comes."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        raise ValueError("exit")
+
+
 @effectful
 def cleaning(name: str, inner: Any, *, ask: bool = False) -> Any:
     try:
@@ -220,3 +229,19 @@ def test_finally_around_a_world_that_succeeds_runs_once_a_world() -> None:
     program = cleaning("end", amb([1, 2]))
     log, worlds = logged(handle(all_worlds(), handle(weak_exceptions(), program)))
     assert (log, worlds) == (("end", "end"), [Ok(1), Ok(2)])
+
+
+def test_what_a_dropped_frame_gives_is_of_no_account() -> None:
+    class drops(Handler[Ask]):
+        def question(self, op: Question, k: Any) -> Any:
+            return "dropped", (yield from k.drop())
+
+    @effectful
+    def program() -> Any:
+        try:
+            with Fails():
+                yield from Question()
+        except ValueError:  # in place of the unwinding, which goes on all the same
+            return "went on"
+
+    assert run(handle(drops(), program())) == ("dropped", None)

@@ -71,7 +71,17 @@ def test_only_low_bytes_of_a_slot_count(dtype: str, expected: int) -> None:
     """A kernel may have written the low bytes only."""
     workspace = Workspace(SLOT + 1, 1)
     workspace.words[SLOT] = 0x1234_5678_9ABC_DEFE
-    assert output_reader(OutputScalar(SLOT, dtype), ())(workspace) == expected
+    reader = output_reader(OutputScalar(SLOT, dtype), ())
+    assert reader(workspace) == expected
+    workspace.words[SLOT] = 0x1234_5678_9ABC_DE00
+    assert reader(workspace) == 0
+
+
+def test_a_float_leaves_nothing_of_what_was_in_its_slot() -> None:
+    workspace = Workspace(SLOT + 1, 1)
+    workspace.words[SLOT] = -1
+    input_writer(InputScalar(SLOT, "float32"))(workspace, 0.0)
+    assert workspace.words[SLOT] == 0
 
 
 def test_sizes_are_written_as_they_are() -> None:

@@ -141,6 +141,15 @@ def test_options_are_inherited_by_inner_contexts() -> None:
     assert seen
 
 
+def test_options_end_with_their_context() -> None:
+    seen: list[Progress] = []
+    with launch_options(progress=seen.append):
+        linger()(10, 1)
+    told = len(seen)
+    linger()(10, 1)
+    assert len(seen) == told > 0
+
+
 def test_launch_inside_a_callback_of_a_launch() -> None:
     x = np.arange(50.0)
     inner: list[float] = []

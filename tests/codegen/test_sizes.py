@@ -132,3 +132,17 @@ def test_the_number_of_chunks_is_monotone(work: int, partials: int) -> None:
     assert 1 <= count <= 64
     assert count <= chunk_count(REDUCING, 10**9, 2 * work, partials, partials)
     assert count >= chunk_count(REDUCING, 10**9, work, 2 * partials, 2 * partials)
+
+
+def test_work_of_a_stage_that_sizes_choose_counts_where_it_runs() -> None:
+    for least, below, expected in ((0, 9, 5), (5, 6, 5), (6, 9, 0), (0, 5, 0)):
+        only = Within(SlotSize(2), least, below)
+        assert size_function(only.times(SlotSize(2)))(WORDS) == expected
+        loop = HostLoop(Const(10), 1, (Launch("k", Const(1), SERIAL, (), Const(3)),), only=only)
+        assert size_function(work_estimate((loop,)))(WORDS) == (30 if expected else 0)
+
+
+def test_a_test_of_a_loop_is_a_part_of_it() -> None:
+    test, body = Launch("test", Const(1)), Launch("body", Const(1))
+    assert HostLoop(Const(0), 1, (body,), test=(test,)).parts == (test, body)
+    assert HostLoop(Const(3), 1, (body,)).parts == (body,)

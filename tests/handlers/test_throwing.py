@@ -23,6 +23,8 @@ from peffects.handlers import (
     catch,
     collect_errors,
     combine_errors,
+    get,
+    put,
     raise_errors,
     run_state,
     throw,
@@ -31,6 +33,8 @@ from peffects.handlers import (
 from peffects.handling import Handler, handle
 from peffects.masking import mask
 from peffects.parallel import JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
+from peffects.scopes import restore_states, states_up_to
+from peffects.source import UNKNOWN
 
 pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away
 
@@ -238,3 +242,44 @@ def test_a_masked_handler_is_not_the_one_that_catch_belongs_to() -> None:
     unmasked = catch(count_then_throw(), lambda error: "caught")
     between = handle(run_state(7, at=Count), handle(weak_exceptions(), unmasked))
     assert run(handle(weak_exceptions(), between)) == Ok((0, Ok("caught")))
+
+
+# --- what `catch` is made of ---------------------------------------------------------------------
+
+
+class Other(State[int]): ...
+
+
+def test_states_are_those_inside_the_handler_and_are_put_back_each_time() -> None:
+    @effectful
+    def program() -> Any:
+        states = yield from states_up_to(Throw, "catch", UNKNOWN)
+        found: list[int] = []
+        for value in (5, 6):
+            yield from put(value)
+            yield from Other.put(value)
+            yield from restore_states(Throw, "catch", UNKNOWN, states)
+            found.append((yield from get()))
+        return [type(state).__name__ for state in states], found, (yield from Other.get())
+
+    inside = handle(weak_exceptions(), handle(run_state(1), program()))
+    assert run(handle(run_state(2, at=Other), inside)) == (6, Ok((1, (["run_state"], [1, 1], 6))))
+
+
+def test_an_exit_passes_a_handler_that_catches_every_exception() -> None:
+    class Far(Throw[str]): ...
+
+    @effectful
+    def leaves() -> Any:
+        try:
+            yield from Far.throw("left")
+        finally:
+            yield from accum("inner ")
+
+    @effectful
+    def around() -> Any:
+        yield from handle(weak_exceptions(catch=(BaseException,)), leaves())
+        yield from accum("went on")
+
+    program = handle(weak_exceptions(at=Far), around())
+    assert run(handle(accumulate(JOIN), program)) == ("inner ", Err("left"))
