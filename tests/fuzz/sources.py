@@ -92,7 +92,8 @@ def check_equal(found: Any, expected: Any, tolerance: float = 1e-9) -> None:
             assert isinstance(found, Err), f"{found} is not {expected}"
             check_equal(found.error, error, tolerance)
         case tuple() | list():
-            assert len(found) == len(expected), f"{found} is not {expected}"
+            alike = isinstance(found, tuple | list | np.ndarray | Table)
+            assert alike and len(found) == len(expected), f"{found} is not {expected}"
             for left, right in zip(found, expected, strict=True):
                 check_equal(left, right, tolerance)
         case str() | None:

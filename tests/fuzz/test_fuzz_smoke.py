@@ -59,3 +59,34 @@ def test_a_fault_is_reported_once_and_one_that_is_ignored_never() -> None:
         assert not ignoring.failures
     finally:
         worker.close()
+
+
+@pytest.mark.parametrize("option", ["--start", "--seed"])
+def test_a_number_names_a_program_wherever_the_search_starts(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(start: int) -> dict[int, str]:
+        kinds: dict[int, str] = {}
+
+        def check(_: Search, kind: str, seed: int) -> None:
+            kinds[seed] = kind
+            if len(kinds) == 12:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Search, "check", check)
+        with pytest.raises(KeyboardInterrupt):
+            main([option, str(start), "--minutes", "1"])
+        return kinds
+
+    first, later = checked(40), checked(43)
+    assert list(first) == list(range(40, 52))
+    assert list(later) == list(range(43, 55))
+    assert {seed: first[seed] for seed in range(43, 52)} == {
+        seed: later[seed] for seed in range(43, 52)
+    }
+
+
+def test_a_seed_of_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--seed", "kernels:1"])
+    assert "no kind 'kernels'" in capsys.readouterr().err
