@@ -1,8 +1,8 @@
 """`make fuzz`: draws programs of all kinds until the time is up, and reports what fails.
 
 Each failure is made smaller and printed as a script; `make fuzz SEED=kind:number` draws, checks and
-shrinks that one again, `START=number` searches from there on.  A number alone names a program: its
-remainder says of which kind.  Programs run in a process of their own: to crash and to hang is to fail.
+shrinks that one again, `START=number` searches from there on; a number alone names a program, whose
+kind its remainder says.  Programs run in a process of their own: to crash and to hang is to fail.
 """
 
 from __future__ import annotations
