@@ -37,16 +37,22 @@ class EndlessError(Exception):
 
 @contextlib.contextmanager
 def limited(limit_s: float) -> Iterator[None]:
-    """Raise `EndlessError` if the body, which is Python, takes too long."""
+    """Raise `EndlessError` if the body, which is Python, takes too long.
+
+    Again and again, since a program may swallow it: `finally: return` does.
+    """
+    over = False
 
     def endless(*_: object) -> None:
-        raise EndlessError(f"over {limit_s:g} s")
+        if not over:
+            raise EndlessError(f"over {limit_s:g} s")
 
     before = signal.signal(signal.SIGALRM, endless)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, 0.5)
     try:
         yield
     finally:
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
 from fuzz.choices import Replayed, Seeded, shrunk
 from fuzz.kinds import KINDS
 from fuzz.run import Search, Worker, main
+from fuzz.sources import EndlessError, check_equal, limited
 from fuzz.worker import answer
+
+from peffects import Err
 
 
 def test_a_row_of_choices_gives_the_program_again() -> None:
@@ -90,3 +95,17 @@ def test_a_seed_of_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         main(["--seed", "kernels:1"])
     assert "no kind 'kernels'" in capsys.readouterr().err
+
+
+def test_the_limit_holds_for_a_program_that_swallows_it() -> None:
+    with pytest.raises(EndlessError), limited(0.05):
+        with contextlib.suppress(EndlessError):
+            time.sleep(20.0)
+        time.sleep(20.0)
+
+
+def test_an_answer_of_another_shape_is_told() -> None:
+    with pytest.raises(AssertionError, match="is not"):
+        check_equal(Err(1.0), (1.0, 2.0))
+    with pytest.raises(AssertionError, match="is not"):
+        check_equal(1.0, [1.0])
