@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=None, help="the first number of a search")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--ignore", default="", help="failures that match this are not reported")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a program has")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that a program has")
     options = parser.parse_args(arguments)
     worker = Worker(options.limit)
     search = Search(worker, options.ignore)

@@ -39,13 +39,17 @@ class EndlessError(Exception):
 def limited(limit_s: float) -> Iterator[None]:
     """Raise `EndlessError` if the body, which is Python, takes too long.
 
-    Again and again, since a program may swallow it: `finally: return` does.
+    Again and again, and whatever comes of it: a program may swallow it, as `finally: return` does,
+    and a frame that is replayed and raises it is told as one that does something else.
     """
-    over = False
+    over = fired = False
+    error = EndlessError(f"over {limit_s:g} s")
 
     def endless(*_: object) -> None:
+        nonlocal fired
         if not over:
-            raise EndlessError(f"over {limit_s:g} s")
+            fired = True
+            raise error
 
     before = signal.signal(signal.SIGALRM, endless)
     signal.setitimer(signal.ITIMER_REAL, limit_s, 0.5)
@@ -55,6 +59,8 @@ def limited(limit_s: float) -> Iterator[None]:
         over = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        if fired:
+            raise error
 
 
 def load(source: str) -> dict[str, Any]:

@@ -102,6 +102,11 @@ def test_the_limit_holds_for_a_program_that_swallows_it() -> None:
         with contextlib.suppress(EndlessError):
             time.sleep(20.0)
         time.sleep(20.0)
+    with pytest.raises(EndlessError), limited(0.05):
+        try:
+            time.sleep(20.0)
+        except EndlessError as error:
+            raise ValueError("a frame did something else") from error
 
 
 def test_an_answer_of_another_shape_is_told() -> None:
