@@ -25,6 +25,7 @@ from peffects.ir.messages import bounds_error, bounds_text
 from peffects.ir.syntax import BOOL, F64, Monoid
 from peffects.parallel.index_set import Idx
 from peffects.parallel.packed import Packed
+from peffects.parallel.running import run
 from peffects.staging import checks, lazy, ops
 from peffects.staging.for_user import for_user
 from peffects.staging.functions import is_users
@@ -37,6 +38,7 @@ from peffects.staging.trace import here
 from peffects.staging.trees import Node, flatten, map_leaves, unflatten
 from peffects.staging.types import as_array
 from peffects.stepping.arithmetic import Arithmetic
+from peffects.stepping.effects import run_to_debug
 from peffects.stepping.functions import functions_of_numbers
 from peffects.stepping.loops import Rows, as_sets, domain_of, iterate, positions
 from peffects.stepping.places import (
@@ -152,7 +154,7 @@ class _Session(Arithmetic):
             ops.logsumexp: self.logsumexp,
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
-            checks.check: self.check,
+            checks.check: self.check, run: run_to_debug,
             int: _int, float: _float, min: _min, max: _max, divmod: self.quotient_and_rest,
             pow: self.power, np.power: self.power,
             **functions_of_numbers(),

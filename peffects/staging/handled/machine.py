@@ -68,7 +68,7 @@ from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.outcomes import UNSET
 from peffects.staging.ranges import SequentialLoop
-from peffects.staging.recursion import DEEPEST, refuse_recursion
+from peffects.staging.recursion import DEEPEST, refuse_recursion, waiting_generators
 from peffects.staging.scalars import either
 from peffects.staging.trace import Trace, here, is_internal, speaks_for
 from peffects.staging.writes import inputs_of
@@ -270,19 +270,9 @@ class StagingMachine(Machine):
         """All generators that wait below, in the runs around this one, too."""
         machine: StagingMachine | None = self
         while machine is not None:
-            gens: list[object] = [machine.gen] if machine is not self else []
-            mark, frames = machine.mark, machine.frames
-            while True:
-                while frames is not None:
-                    if isinstance(frames, tuple):
-                        gens.append(frames[0])
-                        frames = frames[1]
-                    else:
-                        frames = frames.below
-                if mark.below is None:
-                    break
-                mark, frames = mark.below, mark.frames
-            yield from (gen for gen in gens if isinstance(gen, GeneratorType))
+            if machine is not self and isinstance(machine.gen, GeneratorType):
+                yield machine.gen
+            yield from waiting_generators(machine)
             machine = machine.around
 
     # --- the machine -----------------------------------------------------------------------------
