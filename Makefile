@@ -43,7 +43,7 @@ imports: $(VENV)/.installed-dev
 coverage: $(VENV)/.installed-dev  ## the tests again, measured; fails below the gate of setup.cfg
 	$(BIN)/python -m pytest -q $(WORKERS) --cov --cov-report=term-missing:skip-covered
 
-# MINUTES=30, START=1 for the same seeds again, SEED=kind:number for one program again.
+# MINUTES=30, START=number for the same programs from there on, SEED=kind:number for one of them.
 MINUTES ?= 5
 fuzz: $(VENV)/.installed-test  ## random programs on all ways, until MINUTES are over
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz.run --minutes $(MINUTES) \

@@ -20,7 +20,7 @@ from peffects.parallel.executors import Executor, Serial, inside_a_loop, run_pla
 from peffects.places import strip_internal
 from peffects.source import SrcInfo, caller
 
-__all__ = ["run", "use_executor"]
+__all__ = ["run", "run_on", "use_executor"]
 
 MYPY: Final = False
 
@@ -106,13 +106,24 @@ else:
         not to be changed.  With `copy_answers=copy.deepcopy` (or a function that copies what the
         program can change) each world gets copies of its own, which costs a copy an answer.
         """
-        check_computation(c, "run")
-        chosen, chosen_tick = _chosen.get()
-        runner = ExecutorRunner(executor or chosen, on_tick or chosen_tick)
-        try:
-            result = Machine(runner, Options(debugging(), copy_answers)).run(c)
-        except BaseException as error:
-            strip_internal(error, None)
-            raise
-        check_performed(result, "`run`", caller)
-        return result
+        return run_on(Machine, c, executor, on_tick, copy_answers)
+
+
+def run_on(
+    kind: type[Machine],
+    c: Any,
+    executor: Executor | None = None,
+    on_tick: OnTick | None = None,
+    copy_answers: CopyAnswers | None = None,
+) -> Any:
+    """`run` on a machine of some kind."""
+    check_computation(c, "run")
+    chosen, chosen_tick = _chosen.get()
+    runner = ExecutorRunner(executor or chosen, on_tick or chosen_tick)
+    try:
+        result = kind(runner, Options(debugging(), copy_answers)).run(c)
+    except BaseException as error:
+        strip_internal(error, None)
+        raise
+    check_performed(result, "`run`", caller)
+    return result

@@ -21,7 +21,7 @@ from peffects.staging.trace import here, staging
 
 __all__ = [
     "Operand", "binary", "bitwise", "cast", "compare", "convert", "emit", "few_factors", "floats",
-    "inverted", "power", "python_extreme", "select", "truth", "unary",
+    "inverted", "number", "power", "python_extreme", "select", "truth", "unary",
 ]  # fmt: skip
 
 _MOST_FACTORS = 16
@@ -83,7 +83,7 @@ def _narrow(value: int, target: Scalar) -> Lit:
     return lit_like(value, target)
 
 
-def _number(x: Operand) -> Operand:
+def number(x: Operand) -> Operand:
     """Bools as i64, as Python has it."""
     return Operand(cast(x, I64), I64, True) if x.type == BOOL else x
 
@@ -97,7 +97,7 @@ def _meet(x: Operand, y: Operand) -> tuple[Atom, Atom, Scalar, bool]:
 def binary(primitive: Primitive, x: Operand, y: Operand) -> Operand:
     """Two numbers, promoted, through `primitive`; integer division tests its divisor."""
     if primitive not in (op.MIN, op.MAX) and x.type == y.type:
-        x, y = _number(x), _number(y)
+        x, y = number(x), number(y)
     result, weak = join(x.type, x.weak, y.type, y.weak)
     if primitive is op.DIV:
         result = true_division_type(result)
@@ -129,7 +129,7 @@ def _check_divisor(divisor: Atom, t: Scalar) -> None:
 
 def unary(primitive: Primitive, x: Operand) -> Operand:
     """A number through `primitive`."""
-    x = _number(x)
+    x = number(x)
     return emit(primitive, (x.atom,), x.weak)
 
 
@@ -230,7 +230,7 @@ def select(pred: Atom, x: Operand, y: Operand) -> Operand:
 
 def power(x: Operand, y: Operand) -> Operand:
     """`x ** y`; an integer exponent of an integer is tested."""
-    x, y = (_number(x), _number(y)) if x.type == y.type else (x, y)
+    x, y = (number(x), number(y)) if x.type == y.type else (x, y)
     a, b, result, weak = _meet(x, y)
     if result.is_integer:
         trace = staging()
@@ -251,7 +251,7 @@ def few_factors(base: Operand, exponent: int | float) -> Operand | None:
     """
     if not abs(exponent) <= _MOST_FACTORS or 2 * exponent != int(2 * exponent):
         return None
-    x = _number(base)
+    x = number(base)
     if isinstance(exponent, float) or exponent < 0:
         wide = true_division_type(x.type)
         x = Operand(cast(x, wide), wide, x.weak)

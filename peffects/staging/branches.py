@@ -18,6 +18,7 @@ from peffects.staging.values import (
     Tree,
     atoms_of,
     distribute,
+    has_sizes_of,
     hint,
     join_trees,
     settle,
@@ -26,9 +27,11 @@ from peffects.staging.values import (
     types_of,
 )
 
-__all__ = ["UNBOUND", "Branch", "StaticBranch", "choose"]
+__all__ = ["UNBOUND", "Branch", "Dead", "Frame", "Names", "StaticBranch", "choose"]
 
 Names: TypeAlias = tuple[tuple[str, int], ...]
+Dead: TypeAlias = tuple[str, ...]
+"""Those of the names that are not read where they meet (`liveness.py`)."""
 Frame: TypeAlias = dict[str, object]
 
 UNBOUND = object()
@@ -78,9 +81,11 @@ class Branch:
 
     traced = True
 
-    def __init__(self, trace: Trace, condition: object, names: Names, frame: Frame) -> None:
+    def __init__(
+        self, trace: Trace, condition: object, names: Names, dead: Dead, frame: Frame
+    ) -> None:
         self.trace = trace
-        self.names = names
+        self.names, self.dead = names, dead
         self.src = here()
         self.pred = to_bool(condition)
         self.states = trace.open_cells()
@@ -148,6 +153,8 @@ class Branch:
         joined = join_trees(left, right)
         if isinstance(joined, str):
             return self._missing(name, joined)
+        if name in self.dead and not has_sizes_of(right, joined):
+            return self._missing(name, "it is a table of other sizes on the other side of the `if`")
         if self._fits_outside(joined):
             return joined
         other = join_trees(right, left)  # the other side's sizes may be known outside
@@ -196,7 +203,7 @@ def choose(
 ) -> object:
     """A conditional expression on a symbol."""
     names = ((RESULT, 0),)
-    branch = Branch(trace, condition, names, {})
+    branch = Branch(trace, condition, names, (), {})
     branch.then({})
     first = {names[0][0]: then()}
     branch.orelse(first)

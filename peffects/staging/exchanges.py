@@ -7,7 +7,7 @@ exchange what the states hold is the same, if nothing but the names of the round
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from peffects.errors import MergeError
@@ -30,16 +30,20 @@ class Settable(Reference):
         """Replace the value."""
 
 
-def exchanged(start: Mapping[str, object], frame: dict[str, object]) -> dict[str, object]:
+def exchanged(
+    start: Mapping[str, object], frame: dict[str, object], dead: Collection[str]
+) -> dict[str, object]:
     """The locals at the end of a round with the states that they had at its start.
 
     States that changed their names keep them, and exchange their values.  Raises MergeError where a
     name means another state that is not among these, or where another local knows one of them.
+    What is `dead` is not read in the next round, and may be any state.
     """
     moved = {
         name: value
         for name, value in frame.items()
-        if isinstance(value, Settable)
+        if name not in dead
+        and isinstance(value, Settable)
         and isinstance(start.get(name), Settable)
         and value is not start[name]
     }

@@ -56,7 +56,7 @@ class _Rounds(FoldLoop):
     def __init__(
         self, trace: Trace, operation: str, loop: SequentialLoop, hint: str, init: object
     ) -> None:
-        super().__init__(trace, loop, (("carry", 0),), ((hint, 0),), {"carry": init}, None)
+        super().__init__(trace, loop, (("carry", 0),), ((hint, 0),), (), {"carry": init}, None)
         self.operation = operation
         self.given: object = ()
         self.output_tree: TreeDef = LEAF

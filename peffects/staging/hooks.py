@@ -32,7 +32,7 @@ from peffects.places import speaks_for_users
 from peffects.source import is_internal_file
 from peffects.staging.accumulators import Reference
 from peffects.staging.array_likes import takes_arrays, with_tables
-from peffects.staging.branches import Branch, Frame, Names, StaticBranch, choose
+from peffects.staging.branches import Branch, Dead, Frame, Names, StaticBranch, choose
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
@@ -275,20 +275,23 @@ class Hooks(Writes, SpecialMethods):
 
     # --- control flow ----------------------------------------------------------------------------
 
-    def branch(self, condition: object, names: Names, frame: Frame) -> Branch | StaticBranch:
+    def branch(
+        self, condition: object, names: Names, dead: Dead, frame: Frame
+    ) -> Branch | StaticBranch:
         """The start of an `if`."""
         trace, condition = current(), self.truth(condition)
         if trace is None or not is_symbolic(condition):
             return StaticBranch(bool(condition))
         if trace.effects is not None:
-            return cast(Branch, trace.effects.branch(condition, names, frame))
-        return Branch(trace, condition, names, frame)
+            return cast(Branch, trace.effects.branch(condition, names, dead, frame))
+        return Branch(trace, condition, names, dead, frame)
 
     def loop(
         self,
         iterable: object,
         names: Names,
         targets: Names,
+        dead: Dead,
         frame: Frame,
         stop: tuple[str, str, int] | tuple[()],
     ) -> StaticLoop | ParLoop | FoldLoop:
@@ -300,25 +303,25 @@ class Hooks(Writes, SpecialMethods):
         effects = trace.effects
         if isinstance(iterable, ParallelLoop):
             if effects is not None:
-                return cast(ParLoop, effects.par(iterable, names, targets, frame, leave))
-            return ParLoop(trace, iterable, names, targets, frame, leave)
+                return cast(ParLoop, effects.par(iterable, names, targets, dead, frame, leave))
+            return ParLoop(trace, iterable, names, targets, dead, frame, leave)
         found = sequential(iterable)
         if found is not None:
             if effects is not None:
-                return cast(FoldLoop, effects.fold(found, names, targets, frame, leave))
-            return FoldLoop(trace, found, names, targets, frame, leave)
+                return cast(FoldLoop, effects.fold(found, names, targets, dead, frame, leave))
+            return FoldLoop(trace, found, names, targets, dead, frame, leave)
         inputs = inputs_of(trace)
         iterable = self.iterate(iterable)
         if isinstance(iterable, list | tuple) and inputs.is_known(iterable):
             return StaticLoop(inputs.elements(iterable))
         return StaticLoop(cast(list[object], iterable))
 
-    def while_loop(self, names: Names) -> WhileLoop:
+    def while_loop(self, names: Names, dead: Dead) -> WhileLoop:
         """The start of a `while`."""
         trace = current()
         if trace is not None and trace.effects is not None:
-            return cast(WhileLoop, trace.effects.while_loop(names))
-        return WhileLoop(trace, names)
+            return cast(WhileLoop, trace.effects.while_loop(names, dead))
+        return WhileLoop(trace, names, dead)
 
     def again(self, condition: object) -> object:
         """The condition of a `while` that runs while staging, whatever it is."""

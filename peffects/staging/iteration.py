@@ -27,7 +27,7 @@ from peffects.ir.syntax import Atom, Block, Fold, For, Var, While
 from peffects.parallel.dependent import Pairs, Range
 from peffects.source import SrcInfo
 from peffects.staging.accumulators import Told
-from peffects.staging.branches import Frame, Names
+from peffects.staging.branches import Dead, Frame, Names
 from peffects.staging.early_exit import until
 from peffects.staging.exchanges import exchanged
 from peffects.staging.for_user import for_user
@@ -45,6 +45,7 @@ from peffects.staging.values import (
     Tree,
     atoms_of,
     distribute,
+    has_sizes_of,
     join_trees,
     made_at,
     settle,
@@ -96,11 +97,12 @@ class ParLoop:
         loop: ParallelLoop,
         names: Names,
         targets: Names,
+        dead: Dead,
         frame: Frame,
         stop: Stop | None,
     ) -> None:
         self.trace, self.loop, self.stop = trace, loop, stop
-        self.names, self.targets = names, targets
+        self.names, self.targets, self.dead = names, targets, dead
         self.src = here()
         self.start = take(names, frame)
 
@@ -192,9 +194,9 @@ class _Carried:
 
     traced: bool = True
 
-    def __init__(self, trace: Trace, names: Names, frame: Frame) -> None:
+    def __init__(self, trace: Trace, names: Names, dead: Dead, frame: Frame) -> None:
         self.trace = trace
-        self.names = names
+        self.names, self.dead = names, dead
         self.src = here()
         self.start = take(names, frame)
         self.hidden: dict[str, str] = {}
@@ -249,11 +251,12 @@ class _Carried:
         """Whether types had to change so that a round can hand on what it ends with."""
         changed = False
         for name, tree in list(self.trees.items()):
-            joined = join_trees(
-                self.entry[name], ends.get(name, Missing(name, "it is deleted", self.src))
-            )
+            end = ends.get(name, Missing(name, "it is deleted", self.src))
+            joined = join_trees(self.entry[name], end)
             if isinstance(joined, Tree):
                 joined = self._with_types(tree, joined, scope)
+            if name in self.dead and isinstance(joined, Tree) and not has_sizes_of(end, joined):
+                joined = "it is a table of other sizes before the loop and at the end of a round"
             if isinstance(joined, str):
                 self.hidden[name] = joined
                 del self.trees[name]
@@ -308,7 +311,7 @@ class _Carried:
         """The locals and states at the end of a round."""
         if self.trace.scope is not scope:
             raise InternalError("a block is still open at the end of a loop body.")
-        frame = exchanged(self.start, frame)
+        frame = exchanged(self.start, frame, self.dead)
         names = (*self.names, *((name, 0) for name in self.kept_targets))
         ends = {name: settle(v, scope) for name, v in take(names, frame).items()}
         return ends | {cell.name: cell.value for cell in self.states}
@@ -373,10 +376,11 @@ class FoldLoop(_Carried):
         loop: SequentialLoop,
         names: Names,
         targets: Names,
+        dead: Dead,
         frame: Frame,
         stop: Stop | None,
     ) -> None:
-        super().__init__(trace, names, frame)
+        super().__init__(trace, names, dead, frame)
         self.loop, self.targets, self.stop = loop, targets, stop
         self.tables: tuple[Var, ...] = ()
         self._carry_targets(dict(names), frame)
@@ -469,13 +473,13 @@ class WhileLoop(_Carried):
     traced: bool = False
     ended: type[BaseException] | tuple[()] = ()
 
-    def __init__(self, trace: Trace | None, names: Names) -> None:
-        self.given = trace, names
+    def __init__(self, trace: Trace | None, names: Names, dead: Dead) -> None:
+        self.given = trace, names, dead
         self.trials = 0
 
     def more(self, condition: Callable[[], object], frame: Frame) -> bool:
         """Whether the body runs (again)."""
-        trace, names = self.given
+        trace, names, dead = self.given
         if trace is None:
             return bool(condition())
         if self.traced:
@@ -485,7 +489,7 @@ class WhileLoop(_Carried):
         if not is_symbolic(value):
             trace.count_step()
             return bool(value)
-        super().__init__(trace, names, frame)
+        super().__init__(trace, names, dead, frame)
         self.traced = True
         return True
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
-from typing import NoReturn
+from types import CodeType, FrameType, GeneratorType
+from typing import Any, NoReturn
 
 from peffects.errors import KernelRecursionError
+from peffects.frames import LoggedFrame
+from peffects.machine import Machine
 from peffects.source import UNKNOWN, SrcInfo, of_frame
 from peffects.staging.trace import here, is_internal
 
-__all__ = ["DEEPEST", "check_recursion", "no_overflow", "refuse_recursion"]
+__all__ = ["DEEPEST", "check_recursion", "no_overflow", "refuse_recursion", "waiting_generators"]
 
 DEEPEST = 64
 """How often a function may be running at once."""
@@ -41,6 +43,24 @@ def check_recursion(code: CodeType, limit: int) -> None:
         frame = frame.f_back
     if depth >= limit:
         refuse_recursion(code.co_name, here())
+
+
+def waiting_generators(machine: Machine) -> Iterator[GeneratorType[Any, Any, Any]]:
+    """The generators that wait in a run of the effect machine, innermost first."""
+    mark, frames = machine.mark, machine.frames
+    while True:
+        gens: list[object] = []
+        while frames is not None:
+            if isinstance(frames, tuple):
+                gens.append(frames[0])
+                frames = frames[1]
+            else:
+                gens += frames.live if isinstance(frames, LoggedFrame) else []
+                frames = frames.below
+        yield from (gen for gen in gens if isinstance(gen, GeneratorType))
+        if mark.below is None:
+            return
+        mark, frames = mark.below, mark.frames
 
 
 @contextmanager

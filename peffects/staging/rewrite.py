@@ -4,14 +4,14 @@ The hooks (`hooks.py`) are methods of one object, in scope as `_pe`.  On ordinar
 what Python does; on symbols they stage.  Statements keep their shape, so that `break`, `return`
 and exceptions work as ever:
 
-    if test: A                       c = _pe.branch(test, names, _pe.locals())
+    if test: A                       c = _pe.branch(test, names, dead, _pe.locals())
     else: B                          if c.then(_pe.locals()): A
                                      if c.orelse(_pe.locals()):
                                          if c.traced: x, y = c.before()
                                          B
                                      if c.traced: x, y = c.merged(_pe.locals())
 
-    for i in xs: A                   c = _pe.loop(xs, names, _pe.locals())
+    for i in xs: A                   c = _pe.loop(xs, names, targets, dead, _pe.locals())
                                      for i in c:
                                          if c.traced: x, y = c.enter()
                                          A
@@ -20,10 +20,10 @@ and exceptions work as ever:
                                      else:
                                          if c.traced: x, y, i = c.after()
 
-A symbolic `if` runs both parts; a symbolic loop yields once for each trial that staging needs.  In
-a generator function A and B stand in a `try` with `except c.ended: pass`, by which effects leave
-them.  All nodes keep the places of the user's text, so tracebacks and messages show the user's
-lines.
+`dead` are the names that are not read later (`liveness.py`).  A symbolic `if` runs both parts; a
+symbolic loop yields once for each trial that staging needs.  In a generator function A and B stand
+in a `try` with `except c.ended: pass`, by which effects leave them.  All nodes keep the places of
+the user's text, so tracebacks and messages show the user's lines.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from typing import TypeVar
 
 from peffects.function_trees import FunctionNode, Source
 from peffects.staging.jumps import stop_of, without_jumps
+from peffects.staging.liveness import Live, live_where_ways_meet
 from peffects.staging.syntax import HOOKS, RESULT, assigned_names, bound_names, has_any
 
 __all__ = ["HOOKS", "rewrite_function"]
@@ -103,6 +104,7 @@ class _Rewriter(ast.NodeTransformer):
         self.constructs: list[str] = []
         self.loops: list[int] = []
         self.performs = False
+        self.live: dict[ast.stmt, Live] = {}
         self.count = 0
 
     # --- making nodes ----------------------------------------------------------------------------
@@ -139,6 +141,11 @@ class _Rewriter(ast.NodeTransformer):
             for name, line in names.items()
         ]
         return ast.Tuple(pairs, ast.Load())
+
+    def dead(self, node: ast.stmt, names: dict[str, int]) -> ast.expr:
+        """The names that are not read where the ways of an `if` or the rounds of a loop meet."""
+        unread = [ast.Constant(name) for name in names if name not in self.live[node]]
+        return ast.Tuple(list[ast.expr](unread), ast.Load())
 
     def when_traced(self, construct: str, value: ast.Call, names: Sequence[str]) -> ast.If:
         """`if c.traced: names = value`."""
@@ -190,7 +197,9 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.expr(node.body)
         else:
-            node.body = self.body(without_jumps(node.body))
+            statements = without_jumps(node.body)
+            self.live |= live_where_ways_meet(statements)
+            node.body = self.body(statements)
             if self.performs and not has_any(node.body, ast.Yield, ast.YieldFrom):
                 node.body.append(self.at(ast.Expr(ast.Yield()), node.body[-1]))  # it was dead code
             node.returns = None
@@ -266,7 +275,8 @@ class _Rewriter(ast.NodeTransformer):
         self.constructs.append(construct)
         then, orelse = self.body(node.body), self.body(node.orelse)
         self.constructs.pop()
-        start = self.hook("branch", test, self.names_table(names), self.locals())
+        tables = self.names_table(names), self.dead(node, names)
+        start = self.hook("branch", test, *tables, self.locals())
         before = self.when_traced(construct, self.method(construct, "before"), list(names))
         merge = self.method(construct, "merged", self.locals())
         then, orelse = self.part(construct, then), self.part(construct, orelse)
@@ -286,7 +296,7 @@ class _Rewriter(ast.NodeTransformer):
         target = self.expr(node.target)
         body = self.loop_body(construct, node.body)
         orelse = self.body(node.orelse)
-        tables = self.names_table(names), self.names_table(targets)
+        tables = self.names_table(names), self.names_table(targets), self.dead(node, names)
         stop = stop_of(node)
         parts = () if stop is None else (stop.name, stop.what, stop.line)
         where = ast.Tuple([ast.Constant(part) for part in parts], ast.Load())
@@ -316,7 +326,7 @@ class _Rewriter(ast.NodeTransformer):
         test = self.expr(node.test)
         body = self.loop_body(construct, node.body)
         orelse = self.body(node.orelse)
-        start = self.hook("while_loop", self.names_table(names))
+        start = self.hook("while_loop", self.names_table(names), self.dead(node, names))
         more = self.method(construct, "more", self.thunk(test), self.locals())
         enter = self.when_traced(construct, self.method(construct, "enter"), list(names))
         begin = self.when_traced(construct, self.method(construct, "begin", self.thunk(test)), [])

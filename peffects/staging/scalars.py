@@ -477,10 +477,10 @@ def unary(primitive: Primitive, value: object) -> ScalarTracer:
 
 @pointwise
 def positive(value: object) -> ScalarTracer:
-    """A number as it is."""
+    """A number as it is; a bool is 0 or 1, as in Python."""
     if is_complex(value):
         return cast(ScalarTracer, value)
-    return make(lift(value))
+    return make(arithmetic.number(lift(value)))
 
 
 @pointwise

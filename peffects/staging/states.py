@@ -333,7 +333,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", 
 def for_each(count: object, body: Callable[[object], None]) -> None:
     """Stage a sequential loop of `count` rounds that changes nothing but states."""
     loop: SequentialLoop = SymbolicRange(0, count, 1).loop()
-    rounds = FoldLoop(staging(), loop, (), (("k", 0),), {}, None)
+    rounds = FoldLoop(staging(), loop, (), (("k", 0),), (), {}, None)
     for index in rounds:
         rounds.enter()
         body(index)

@@ -184,16 +184,16 @@ class Inputs(Protocol):
 class Effects(Protocol):
     """What a run of effects in a kernel (`handled/machine.py`) gives to hooks."""
 
-    def branch(self, condition: object, names: Any, frame: Any) -> Any:
+    def branch(self, condition: object, names: Any, dead: Any, frame: Any) -> Any:
         """An `if` on a symbol."""
 
-    def fold(self, loop: Any, names: Any, targets: Any, frame: Any, stop: Any) -> Any:
+    def fold(self, loop: Any, names: Any, targets: Any, dead: Any, frame: Any, stop: Any) -> Any:
         """A `for` whose rounds follow each other."""
 
-    def par(self, loop: Any, names: Any, targets: Any, frame: Any, stop: Any) -> Any:
+    def par(self, loop: Any, names: Any, targets: Any, dead: Any, frame: Any, stop: Any) -> Any:
         """A parallel `for` statement."""
 
-    def while_loop(self, names: Any) -> Any:
+    def while_loop(self, names: Any, dead: Any) -> Any:
         """A `while`."""
 
     def may_rebind(self, owner: object) -> bool:

@@ -40,8 +40,8 @@ from peffects.staging.views import ViewTracer
 
 __all__ = [
     "UNSET", "Fixed", "LeafType", "Missing", "Tree", "atoms_of", "describe", "distribute",
-    "join_leaves", "join_trees", "leaf_type", "made_at", "rebuild", "settle", "size_is_outside",
-    "take", "tree_of", "types_of",
+    "has_sizes_of", "join_leaves", "join_trees", "leaf_type", "made_at", "rebuild", "settle",
+    "size_is_outside", "take", "tree_of", "types_of",
 ]  # fmt: skip
 
 
@@ -254,6 +254,20 @@ def atoms_of(value: object, tree: Tree, told: Told | None = None) -> list[Atom]:
     """
     pairs = zip(leaves_in(value, tree.structure), tree.leaves, strict=True)
     return [_fitting(leaf, t, told) for leaf, t in pairs if isinstance(t, LeafType)]
+
+
+def has_sizes_of(value: object, tree: Tree) -> bool:
+    """Whether the tables in `value` are known to have the sizes of those of `tree`."""
+    same = staging().sizes.same
+    for leaf, wanted in zip(leaves_in(value, tree.structure), tree.leaves, strict=True):
+        own = leaf_type(leaf)
+        if own is None or not isinstance(wanted, LeafType):
+            continue
+        if isinstance(own.type, Table) and isinstance(wanted.type, Table):
+            pairs = zip(own.type.dims, wanted.type.dims, strict=True)
+            if not all(same(mine.size, other.size) for mine, other in pairs):
+                return False
+    return True
 
 
 def _fitting(leaf: object, t: LeafType, told: Told | None) -> Atom:

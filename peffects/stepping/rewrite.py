@@ -1,4 +1,4 @@
-"""Rewrites a function for a debugging run: subscripts, calls and divisions go through hooks.
+"""Rewrites a function for a debugging run: subscripts, calls and operators go through hooks.
 
 Statements stay as they are, so a debugger steps through the user's lines and sees the user's
 locals.
@@ -6,8 +6,8 @@ locals.
     a[i, j]             _pe.item(a, (i, j))
     f(x)                _pe.callee(f)(x)
     x.shape             _pe.attribute(x, "shape")
-    x / y, //, %        _pe.divide("/", x, y)
-    ~x                  _pe.inverted(x)
+    x + y, ...          _pe.operate("+", x, y)
+    -x, ...             _pe.signed("-", x)
     h[i] += v           _pe.augmented_item("+=", h, (i,), v)
     h += v              h = _pe.augmented("+=", h, v)
     a[i] = v            _pe.set_item(a, i, v)
@@ -29,7 +29,7 @@ __all__ = ["for_debugging"]
 _HOOKS = "_pe"
 _FACTORY = "_pe_factory"
 _KEPT_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_DIVISIONS = {ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
+_SIGNS = {ast.UAdd: "+", ast.USub: "-", ast.Invert: "~"}
 _AUGMENTED = {
     ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*=", ast.Div: "/=", ast.FloorDiv: "//=", ast.Mod: "%=",
     ast.Pow: "**=", ast.MatMult: "@=", ast.BitAnd: "&=", ast.BitOr: "|=", ast.BitXor: "^=",
@@ -140,14 +140,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        symbol = _DIVISIONS.get(type(node.op))
-        if symbol is None:
-            return node
-        return _hook(node, "divide", _constant(node, symbol), node.left, node.right)
+        symbol = _AUGMENTED[type(node.op)].removesuffix("=")
+        return _hook(node, "operate", _constant(node, symbol), node.left, node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _hook(node, "inverted", node.operand) if isinstance(node.op, ast.Invert) else node
+        if isinstance(node.op, ast.Not) or isinstance(node.operand, ast.Constant):
+            return node
+        return _hook(node, "signed", _constant(node, _SIGNS[type(node.op)]), node.operand)
 
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)
@@ -175,11 +175,24 @@ class _Rewriter(ast.NodeTransformer):
             call = _hook(node, "augmented_item", symbol, *args)
             return ast.copy_location(ast.Expr(call), node)
         if isinstance(target, ast.Attribute):
-            return node
+            return self._augmented_attribute(node, target, symbol)
         load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
         call = _hook(node, "augmented", symbol, load, node.value)
         name = _hook(node, "named", _constant(node, target.id), call)
         return ast.copy_location(ast.Assign([target], name), node)
+
+    def _augmented_attribute(
+        self, node: ast.AugAssign, target: ast.Attribute, symbol: ast.Constant
+    ) -> ast.AST:
+        """`r.x += v` is `r.x = ...`, or goes through a hook where `r` is more than a name."""
+        if not isinstance(target.value, ast.Name):
+            name = _constant(node, target.attr)
+            call = _hook(node, "augmented_attribute", symbol, target.value, name, node.value)
+            return ast.copy_location(ast.Expr(call), node)
+        owner = ast.copy_location(ast.Name(target.value.id, ast.Load()), target)
+        load = ast.copy_location(ast.Attribute(owner, target.attr, ast.Load()), target)
+        call = _hook(node, "augmented", symbol, load, node.value)
+        return ast.copy_location(ast.Assign([target], call), node)
 
 
 def _key(node: ast.expr) -> ast.expr:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import builtins
 import functools
-import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType, FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from peffects.errors import (
-    DivisionError,
     IndexSetMismatchError,
     KernelTypeError,
     NotANumberError,
@@ -27,7 +25,9 @@ from peffects.ir.messages import bounds_error, bounds_text
 from peffects.ir.syntax import BOOL, F64, Monoid
 from peffects.parallel.index_set import Idx
 from peffects.parallel.packed import Packed
-from peffects.staging import checks, lazy, maths, ops
+from peffects.parallel.running import run
+from peffects.staging import checks, lazy, ops
+from peffects.staging.for_user import for_user
 from peffects.staging.functions import is_users
 from peffects.staging.loops import parameter_names
 from peffects.staging.promotion import scalar_of
@@ -37,6 +37,9 @@ from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
 from peffects.staging.trees import Node, flatten, map_leaves, unflatten
 from peffects.staging.types import as_array
+from peffects.stepping.arithmetic import Arithmetic
+from peffects.stepping.effects import run_to_debug
+from peffects.stepping.functions import functions_of_numbers
 from peffects.stepping.loops import Rows, as_sets, domain_of, iterate, positions
 from peffects.stepping.places import (
     as_index,
@@ -71,27 +74,12 @@ __all__ = ["debug"]
 Function = Callable[..., Any]
 _MONOIDS = {monoid.name.lower(): monoid for monoid in Monoid}
 _OPERATORS = {"+=": Monoid.ADD, "*=": Monoid.MUL, "&=": Monoid.AND, "|=": Monoid.OR}
-_AUGMENT: dict[str, Function] = {
-    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "**=": operator.ipow,
-    "@=": operator.imatmul, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
-    "<<=": operator.ilshift, ">>=": operator.irshift,
-}  # fmt: skip
 _METHODS = ("append", "get", "set")
-_DIVIDE: dict[str, Function] = {
-    "/": operator.truediv, "//": operator.floordiv, "%": operator.mod
-}  # fmt: skip
 
 
 def _of_numbers(function: Function) -> Function:
     """`function`, which is given the values of accumulators and states of a number."""
-    return lambda *args, **kwargs: function(*map(read, args), **kwargs)
-
-
-_MATHS: dict[object, Function] = {
-    math.exp: maths.exp, math.expm1: maths.expm1, math.log1p: maths.log1p, math.sqrt: maths.sqrt,
-    math.sin: maths.sin, math.cos: maths.cos, math.tan: maths.tan, math.log: maths.log,
-    math.sinh: maths.sinh, math.cosh: maths.cosh, math.tanh: maths.tanh,
-}  # fmt: skip
+    return lambda *args, **kwargs: for_user(function, *map(read, args), **kwargs)
 
 
 def debug(
@@ -150,7 +138,7 @@ def _is_nan(value: Any) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
-class _Session:
+class _Session(Arithmetic):
     """The hooks of all functions of one run."""
 
     slice = builtins.slice
@@ -166,9 +154,10 @@ class _Session:
             ops.logsumexp: self.logsumexp,
             ops.argmin: functools.partial(self.first, "argmin", np.argmin),
             ops.argmax: functools.partial(self.first, "argmax", np.argmax),
-            checks.check: self.check,
-            int: _int, float: _float, min: _min, max: _max,
-            **{plain: _of_numbers(function) for plain, function in _MATHS.items()},
+            checks.check: self.check, run: run_to_debug,
+            int: _int, float: _float, min: _min, max: _max, divmod: self.quotient_and_rest,
+            pow: self.power, np.power: self.power,
+            **functions_of_numbers(),
             **sequential_operations(self),
         }  # fmt: skip
         reductions: dict[Function, Function] = {
@@ -220,7 +209,7 @@ class _Session:
         if isinstance(owner, Combined) and name == "combine":
             return lambda key, value: owner.combine(self._place(owner, owner.shape, key), value)
         if not isinstance(owner, np.ndarray | Accumulator | State) or name in _METHODS:
-            return getattr(owner, name)
+            return for_user(getattr, owner, name)
         if name == "shape":
             return tuple(map(Int, owner.shape))
         label = _name_of(owner)
@@ -239,7 +228,7 @@ class _Session:
         if records is not None:
             return records.at(self._place(records.first, records.shape, key))
         if not isinstance(table, np.ndarray):
-            return owner[key]
+            return for_user(operator.getitem, owner, key)
         value = table[self._place(owner, table.shape, key)]
         if self.nan and _is_nan(value):
             self._found_nan(f"`{_name_of(owner)}`[{key if isinstance(key, tuple) else int(key)}]")
@@ -250,9 +239,10 @@ class _Session:
         if isinstance(owner, np.ndarray | Accumulator):
             refuse_write(_name_of(owner), parallel=bool(self.indices))
         if isinstance(owner, State):
-            owner.held[self._place(owner, owner.shape, key)] = np.asarray(value)
+            place = self._place(owner, owner.shape, key)
+            for_user(operator.setitem, owner.held, place, np.asarray(value))
         else:
-            owner[key] = value
+            for_user(operator.setitem, owner, key, value)
 
     def augmented_item(self, symbol: str, owner: Any, key: Any, value: Any) -> None:
         """`owner[key] += value`."""
@@ -262,25 +252,25 @@ class _Session:
         elif isinstance(owner, np.ndarray):
             refuse_write(_name_of(owner), parallel=bool(self.indices))
         elif isinstance(owner, State):
-            self.set_item(owner, key, self._augment(symbol, self.item(owner, key), value))
+            self.set_item(owner, key, self.augment(symbol, self.item(owner, key), value))
         else:
-            owner[key] = self._augment(symbol, owner[key], value)
+            found = self.augment(symbol, for_user(operator.getitem, owner, key), value)
+            for_user(operator.setitem, owner, key, found)
 
     def augmented(self, symbol: str, value: Any, other: Any) -> Any:
         """`value += other`."""
         if isinstance(value, State):
-            value.set(self._augment(symbol, value.get(), other))
+            value.set(self.augment(symbol, value.get(), other))
             return value
         if not isinstance(value, Accumulator):
-            return self._augment(symbol, value, other)
+            return self.augment(symbol, value, other)
         self._check_operator(value, symbol)
         value.put((), other)
         return value
 
-    def _augment(self, symbol: str, value: Any, other: Any) -> Any:
-        if symbol in _AUGMENT:
-            return _AUGMENT[symbol](value, other)
-        return self.divide(symbol[:-1], value, other)
+    def augmented_attribute(self, symbol: str, owner: Any, name: str, value: Any) -> None:
+        """`owner.name += value`."""
+        setattr(owner, name, self.augmented(symbol, getattr(owner, name), value))
 
     def named(self, name: str, value: Any) -> Any:
         """`name = value`."""
@@ -290,31 +280,14 @@ class _Session:
             self._found_nan(f"`{name}`")
         return value
 
-    def divide(self, symbol: str, x: Any, y: Any) -> Any:
-        """`x / y`, `x // y`, `x % y`: integers are tested, floats follow IEEE 754."""
-        whole = isinstance(x, int | np.integer) and isinstance(y, int | np.integer)
-        if symbol != "/" and whole and y == 0:
-            raise DivisionError(
-                "integer division by zero.",
-                at=here(),
-                notes=self._places(),
-                fix="Test the divisor: `x // d if d != 0 else 0`.",
-            )
-        if isinstance(x, int | float) and isinstance(y, int | float) and y == 0:
-            return float(_DIVIDE[symbol](np.float64(x), np.float64(y)))
-        return as_computed(_DIVIDE[symbol](x, y))
-
-    def inverted(self, value: Any) -> Any:
-        """`~value`: of a bool its opposite, as in a kernel."""
-        return not value if isinstance(value, bool) else ~value
-
     def loop(self, iterable: Any) -> Iterable[Any]:
         """What a `for` runs over."""
         if isinstance(iterable, Par):
             return self._parallel(iterable)
         if isinstance(iterable, Records):
             return (iterable.at((k,)) for k in range(len(iterable)))
-        return (as_index(x) if isinstance(x, Idx) else _looped(x) for x in iterable)
+        items = for_user(iter, iterable)
+        return (as_index(x) if isinstance(x, Idx) else _looped(x) for x in items)
 
     # --- indices ---------------------------------------------------------------------------------
 
@@ -336,7 +309,7 @@ class _Session:
             wrong = out_of_bounds(item, size)
             if wrong is not None:
                 text = bounds_text(_name_of(owner), axis)
-                raise bounds_error(text, wrong, size, here(), self._places())
+                raise bounds_error(text, wrong, size, here(), self.places())
         return tuple(items)
 
     def _same_set(self, owner: Any, axis: int, index: Index, size: int) -> None:
@@ -372,9 +345,9 @@ class _Session:
 
     def _found_nan(self, what: str) -> None:
         fix = "Look at what it is computed from."
-        raise NotANumberError(f"{what} is nan.", at=here(), notes=self._places(), fix=fix)
+        raise NotANumberError(f"{what} is nan.", at=here(), notes=self.places(), fix=fix)
 
-    def _places(self) -> list[str]:
+    def places(self) -> list[str]:
         """The iterations that are running, innermost first."""
         return [
             f"in iteration {', '.join(map(str, map(int, place)))} of {loop}"
@@ -384,7 +357,7 @@ class _Session:
     def check(self, condition: Any, message: object = "") -> None:
         """`pe.check`."""
         if not np.all(condition):
-            raise checks.failed(str(message), self._places())
+            raise checks.failed(str(message), self.places())
 
     # --- loops -----------------------------------------------------------------------------------
 
@@ -550,7 +523,7 @@ def _whole(plain: Function, session: _Session, name: str, *args: Any, **kwargs: 
     """`sum`, `any` and `all` of Python, of a table too."""
     if args and isinstance(args[0], np.ndarray | Accumulator):
         return session.operations[getattr(ops, name)](*args)
-    return as_computed(plain(*args, **kwargs))
+    return as_computed(for_user(plain, *args, **kwargs))
 
 
 def _int(value: Any = 0, *args: Any) -> Any:
@@ -562,11 +535,11 @@ def _int(value: Any = 0, *args: Any) -> Any:
             at=here(),
             fix="Clamp it before the conversion: `int(min(max(x, lo), hi))`.",
         )
-    return Int(int(value, *args))
+    return Int(for_user(int, value, *args))
 
 
 def _float(value: Any = 0.0) -> float:
-    return float(read(value))
+    return cast(float, for_user(float, read(value)))
 
 
 def _looped(value: Any) -> Any:
@@ -579,7 +552,7 @@ def _extreme(plain: Function, numpys: Function, args: tuple[Any, ...], options: 
         return numpys(np.asarray(args[0]))
     args = tuple(map(read, args))
     among = args[0] if len(args) == 1 else args
-    value = plain(*args, **options)
+    value = for_user(plain, *args, **options)
     if isinstance(among, list | tuple) and all(
         isinstance(n, int | float | np.generic) for n in among
     ):

@@ -20,6 +20,7 @@ from peffects.ir.syntax import Monoid, Scalar
 from peffects.parallel.dependent import Pairs
 from peffects.parallel.index_set import Fin, Idx, IndexSet
 from peffects.parallel.structures import as_index_set
+from peffects.staging.for_user import for_user
 from peffects.staging.tables import refuse_write
 from peffects.staging.trace import here
 from peffects.staging.trees import map_leaves
@@ -81,9 +82,9 @@ def as_element(value: Any) -> Any:
 def computed_by(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What a function of a library gives; kernels have no floats of 16 bits."""
     args = [read(arg) for arg in args]
-    value = function(*args, **kwargs)
+    value = for_user(function, *args, **kwargs)
     if getattr(value, "dtype", None) == np.float16:
-        value = function(*map(_wider, args), **kwargs)
+        value = for_user(function, *map(_wider, args), **kwargs)
     return as_computed(value)
 
 

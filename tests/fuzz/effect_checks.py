@@ -136,7 +136,7 @@ def check_executors(
     for s, n in arguments:
         for computation in (program, looped):
             try:
-                with limited(2.0):
+                with limited(1.0):
                     meant = told(computation(s, n, X), drawn.text, Serial())
             except EndlessError:
                 return "too many worlds"

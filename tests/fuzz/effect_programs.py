@@ -121,6 +121,9 @@ class Writer:
 
     def __init__(self, choices: Choices, tries: bool) -> None:
         self.choices, self.tries = choices, tries
+        # A local that a lambda reads and its maker assigns again later has one value for all
+        # worlds: which one they see is not promised yet, so lambdas keep that of their making.
+        self.own = ", s=s" if tries else ""
         self.definitions: list[str] = []
         self.number = count()
 
@@ -312,11 +315,11 @@ class Writer:
         recover = self.choices.item(("0.0", "e + s", "{f}"))
         if recover == "{f}":
             recover = f"{self.function(scope.effects, scope.depth - 1)}(e, n)"
-        return [f"s = yield from catch({call}, lambda e: {recover})"]
+        return [f"s = yield from catch({call}, lambda e{self.own}: {recover})"]
 
     def w_locally(self, scope: Scope) -> list[str]:
         """A call under another environment."""
-        return [f"s = yield from local(lambda v: v * 0.5 + {self.expression(scope)}, "
+        return [f"s = yield from local(lambda v{self.own}: v * 0.5 + {self.expression(scope)}, "
                 f"{self.call(scope)})"]  # fmt: skip
 
     def w_inner(self, scope: Scope) -> list[str]:
@@ -353,7 +356,8 @@ class Writer:
         n = self.choices.item(("3", "3", "n"))
         p = f"p{next(self.number)}"
         last = [f"for v in {p}:", "    s = s + v"] if n == "n" else [f"s = {p}[0] - {p}[2]"]
-        return [f"{p} = yield from pfor(Fin({n}), lambda i: {name}(x[int(i) % 3] + s, n))", *last]
+        body = f"lambda i{self.own}: {name}(x[int(i) % 3] + s, n)"
+        return [f"{p} = yield from pfor(Fin({n}), {body})", *last]
 
     def w_field(self, scope: Scope) -> list[str]:
         """An operation of a state that is an array."""

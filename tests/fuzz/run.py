@@ -1,7 +1,8 @@
 """`make fuzz`: draws programs of all kinds until the time is up, and reports what fails.
 
 Each failure is made smaller and printed as a script; `make fuzz SEED=kind:number` draws, checks and
-shrinks that one again.  Programs run in a process of their own: to crash and to hang is to fail.
+shrinks that one again, `START=number` searches from there on; a number alone names a program, whose
+kind its remainder says.  Programs run in a process of their own: to crash and to hang is to fail.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fuzz.choices import shrunk
+from fuzz.kinds import ALL_KINDS
 
 __all__ = ["Search", "Worker", "main"]
 
@@ -167,20 +169,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Search for some minutes, or check one seed; 1 if something was found."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", default="", help="kind:number to check that one again")
+    parser.add_argument(
+        "--seed", type=_seed, help="kind:number to check that one again; a number is a --start"
+    )
     parser.add_argument("--start", type=int, default=None, help="the first number of a search")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--ignore", default="", help="failures that match this are not reported")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a program has")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that a program has")
     options = parser.parse_args(arguments)
     worker = Worker(options.limit)
     search = Search(worker, options.ignore)
     try:
-        if options.seed:
-            kind, _, number = options.seed.rpartition(":")
-            search.check(kind, int(number))
+        kind, number = options.seed or ("", options.start)
+        if kind:
+            search.check(kind, number)
         else:
-            _search(search, options)
+            _search(search, options, int(time.time()) if number is None else number)
     finally:
         worker.close()
     print(f"{sum(search.words.values())} programs: {dict(sorted(search.words.items()))}")
@@ -190,15 +194,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if search.failures else 0
 
 
-def _search(search: Search, options: argparse.Namespace) -> None:
-    start = int(time.time()) if options.start is None else options.start
+def _seed(text: str) -> tuple[str, int]:
+    """The kind, which may be missing, and the number of what `SEED=` says."""
+    kind, _, number = text.rpartition(":")
+    if kind and kind not in ALL_KINDS:
+        raise argparse.ArgumentTypeError(f"no kind {kind!r}; there are {', '.join(ALL_KINDS)}")
+    return kind, int(number)
+
+
+def _search(search: Search, options: argparse.Namespace, start: int) -> None:
     print(f"fuzz: {options.minutes:g} minutes, seeds from {start} on", flush=True)
     until, told = time.monotonic() + 60.0 * options.minutes, time.monotonic()
-    kinds: Iterator[str] = itertools.cycle(options.kinds.split(","))
+    kinds = options.kinds.split(",")
     for seed in itertools.count(start):
         if time.monotonic() > until:
             return
-        kind = next(kinds)
+        kind = kinds[seed % len(kinds)]  # wherever the search begins, a number is this program
         search.check(kind, seed)
         if time.monotonic() > told + 20.0:
             told = time.monotonic()

@@ -25,8 +25,6 @@ def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
     """The error that a call ends in, which is polite."""
     try:
         call()
-    except EndlessError as error:
-        return error
     except Exception as error:
         check_polite(error, source)
         return error
@@ -34,8 +32,11 @@ def _ending(call: Callable[[], Any], source: str) -> BaseException | None:
 
 
 def _plain_ending(call: Callable[[], Any], source: str) -> BaseException | None:
-    with limited(5.0):
-        return _ending(call, source)
+    try:
+        with limited(5.0):
+            return _ending(call, source)
+    except EndlessError as error:
+        return error
 
 
 def _check_native(

@@ -15,7 +15,7 @@ from peffects.errors import DataRaceError, MergeError
 from peffects.frames import HandlerMarker
 from peffects.ir import primitives as op
 from peffects.source import SrcInfo
-from peffects.staging.branches import UNBOUND, Branch, Frame, Names
+from peffects.staging.branches import UNBOUND, Branch, Dead, Frame, Names
 from peffects.staging.handled.cells import Cells, Exit
 from peffects.staging.iteration import FoldLoop, ParLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -114,7 +114,7 @@ class Rest(Branch):
         self.boundary = boundary
         self.cells = machine.cells()
         names = (*boundary.local_names, *self.cells.names)
-        super().__init__(machine.trace, flag, names, {})
+        super().__init__(machine.trace, flag, names, (), {})
         ended = {name: UNSET for name, _ in boundary.local_names} | self.cells.values()
         self.then({})
         self.orelse(ended | ({RESULT: answer} if RESULT in ended else {}))
@@ -169,12 +169,14 @@ def _no_common_answer(result: Missing, marker: HandlerMarker) -> MergeError:
 class EffectBranch(Branch, Boundary):
     """An `if` on a symbol whose sides may perform effects."""
 
-    def __init__(self, machine: Performing, condition: object, names: Names, frame: Frame) -> None:
+    def __init__(
+        self, machine: Performing, condition: object, names: Names, dead: Dead, frame: Frame
+    ) -> None:
         self.cells = machine.cells()
         self.begin_boundary(machine, names)
         self.left: list[bool] = []
         values = {**frame, **self.cells.values()}
-        super().__init__(machine.trace, condition, (*names, *self.cells.names), values)
+        super().__init__(machine.trace, condition, (*names, *self.cells.names), dead, values)
 
     def initial(self, name: str) -> object:
         """The value that a local had before the `if`."""
@@ -253,12 +255,14 @@ class EffectFold(FoldLoop, _EffectLoop):
         loop: SequentialLoop,
         names: Names,
         targets: Names,
+        dead: Dead,
         frame: Frame,
         stop: Stop | None,
     ) -> None:
         values = self.begin_cells(machine, names, frame)
         self.user_stop = stop
-        super().__init__(machine.trace, loop, (*names, *self.cells_names), targets, values, stop)
+        names = (*names, *self.cells_names)
+        super().__init__(machine.trace, loop, names, targets, dead, values, stop)
 
     def initial(self, name: str) -> object:
         """The value that a local has at the start of a round."""
@@ -307,10 +311,10 @@ class EffectFold(FoldLoop, _EffectLoop):
 class EffectWhile(WhileLoop, _EffectLoop):
     """A `while` whose rounds may perform effects; an exit leaves it."""
 
-    def __init__(self, machine: Performing, names: Names) -> None:
+    def __init__(self, machine: Performing, names: Names, dead: Dead) -> None:
         self.machine = machine
         self.user_names = names
-        super().__init__(machine.trace, names)
+        super().__init__(machine.trace, names, dead)
 
     def initial(self, name: str) -> object:
         """The value that a local has at the start of a round."""
@@ -320,7 +324,8 @@ class EffectWhile(WhileLoop, _EffectLoop):
         """Whether the body runs (again)."""
         if not self.traced:
             frame = self.begin_cells(self.machine, self.user_names, frame)
-            self.given = self.machine.trace, (*self.user_names, *self.cells_names)
+            names = (*self.user_names, *self.cells_names)
+            self.given = self.machine.trace, names, self.given[-1]
         return super().more(condition, frame)
 
     def enter(self) -> tuple[object, ...]:
@@ -359,12 +364,13 @@ class EffectPar(ParLoop, _EffectLoop):
         loop: ParallelLoop,
         names: Names,
         targets: Names,
+        dead: Dead,
         frame: Frame,
         stop: Stop | None,
     ) -> None:
         self.begin_cells(machine, names, frame)
         self.cells_names = ()
-        super().__init__(machine.trace, loop, names, targets, frame, stop)
+        super().__init__(machine.trace, loop, names, targets, dead, frame, stop)
         self.values = self.cells.values()
 
     def __iter__(self) -> Iterator[object]:

@@ -42,7 +42,7 @@ from peffects.refusals import may_catch, never_performed, no_traverse, refuse_ba
 from peffects.resumption import Resume, Resumption
 from peffects.scopes import RestoreStates, Scope
 from peffects.source import UNKNOWN, SrcInfo, is_internal_file
-from peffects.staging.branches import Frame, Names
+from peffects.staging.branches import Dead, Frame, Names
 from peffects.staging.captures import Guard, StepKind, token_of
 from peffects.staging.handled.boundaries import (
     Boundary,
@@ -68,7 +68,7 @@ from peffects.staging.jumps import Stop
 from peffects.staging.ops import ParallelLoop
 from peffects.staging.outcomes import UNSET
 from peffects.staging.ranges import SequentialLoop
-from peffects.staging.recursion import DEEPEST, refuse_recursion
+from peffects.staging.recursion import DEEPEST, refuse_recursion, waiting_generators
 from peffects.staging.scalars import either
 from peffects.staging.trace import Trace, here, is_internal, speaks_for
 from peffects.staging.writes import inputs_of
@@ -113,25 +113,37 @@ class StagingMachine(Machine):
 
     # --- what hooks ask for ----------------------------------------------------------------------
 
-    def branch(self, condition: object, names: Names, frame: Frame) -> EffectBranch:
+    def branch(self, condition: object, names: Names, dead: Dead, frame: Frame) -> EffectBranch:
         """An `if` on a symbol."""
-        return EffectBranch(self, condition, names, frame)
+        return EffectBranch(self, condition, names, dead, frame)
 
     def fold(
-        self, loop: SequentialLoop, names: Names, targets: Names, frame: Frame, stop: Stop | None
+        self,
+        loop: SequentialLoop,
+        names: Names,
+        targets: Names,
+        dead: Dead,
+        frame: Frame,
+        stop: Stop | None,
     ) -> EffectFold:
         """A `for` whose rounds follow each other."""
-        return EffectFold(self, loop, names, targets, frame, stop)
+        return EffectFold(self, loop, names, targets, dead, frame, stop)
 
     def par(
-        self, loop: ParallelLoop, names: Names, targets: Names, frame: Frame, stop: Stop | None
+        self,
+        loop: ParallelLoop,
+        names: Names,
+        targets: Names,
+        dead: Dead,
+        frame: Frame,
+        stop: Stop | None,
     ) -> EffectPar:
         """A `pe.par` loop."""
-        return EffectPar(self, loop, names, targets, frame, stop)
+        return EffectPar(self, loop, names, targets, dead, frame, stop)
 
-    def while_loop(self, names: Names) -> EffectWhile:
+    def while_loop(self, names: Names, dead: Dead) -> EffectWhile:
         """A `while`."""
-        return EffectWhile(self, names)
+        return EffectWhile(self, names, dead)
 
     def may_rebind(self, owner: object) -> bool:
         """Whether `owner` is an installed handler, whose fields every construct carries.
@@ -235,7 +247,7 @@ class StagingMachine(Machine):
 
     def _exit_if(self, owner: HandlerMarker, pending: ConditionalExit) -> None:
         """Exit to a handler if a flag holds; what follows is the other way."""
-        branch = EffectBranch(self, pending.flag, (), {})
+        branch = EffectBranch(self, pending.flag, (), (), {})
         branch.then({})
         exit_ = self.exits[owner]
         exit_.flag, exit_.answer = True, pending.answer()
@@ -258,19 +270,9 @@ class StagingMachine(Machine):
         """All generators that wait below, in the runs around this one, too."""
         machine: StagingMachine | None = self
         while machine is not None:
-            gens: list[object] = [machine.gen] if machine is not self else []
-            mark, frames = machine.mark, machine.frames
-            while True:
-                while frames is not None:
-                    if isinstance(frames, tuple):
-                        gens.append(frames[0])
-                        frames = frames[1]
-                    else:
-                        frames = frames.below
-                if mark.below is None:
-                    break
-                mark, frames = mark.below, mark.frames
-            yield from (gen for gen in gens if isinstance(gen, GeneratorType))
+            if machine is not self and isinstance(machine.gen, GeneratorType):
+                yield machine.gen
+            yield from waiting_generators(machine)
             machine = machine.around
 
     # --- the machine -----------------------------------------------------------------------------
