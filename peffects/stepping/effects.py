@@ -68,10 +68,10 @@ class _Machine(Machine):
         waiting = [
             gen for gen in waiting_generators(self) if not is_internal(gen.gi_code.co_filename)
         ]
-        ((code, count),) = Counter(gen.gi_code for gen in waiting).most_common(1) or [(None, 0)]
-        if code is not None and count >= sys.getrecursionlimit():
-            last = next(gen for gen in waiting if gen.gi_code is code)
-            refuse_recursion(code.co_name, suspended_place(last))
+        for code, count in Counter(gen.gi_code for gen in waiting).most_common(1):
+            if count >= sys.getrecursionlimit():
+                last = next(gen for gen in waiting if gen.gi_code is code)
+                refuse_recursion(code.co_name, suspended_place(last))
 
 
 _Machine.steps = {**Machine.steps, _ANSWERED: lambda machine, item: None}

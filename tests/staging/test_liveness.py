@@ -1,5 +1,7 @@
 """Locals that are dead where ways of control flow meet: one name for tables of different sizes."""
 
+# ruff: noqa: B023  (kernels use a closure in the round that makes it)
+
 from __future__ import annotations
 
 import ast
@@ -191,7 +193,7 @@ def under_throw(x: Any, n: int) -> Any:
 @effectful
 def stored(x: Any, n: int) -> Any:
     p = pe.table(lambda i: 1.0, over=n)
-    s = yield from get()
+    s: Any = yield from get()
     while s < 0.3:
         p = pe.table(lambda i: x[i] + s, over=3)
         s = s + p[0]
@@ -232,7 +234,7 @@ def test_a_function_that_its_callee_keeps_does_not_read_another_table() -> None:
     def kernel(x: Any, n: int) -> Any:
         kept: list[Any] = []
         kept.append(lambda: p[0])
-        p = pe.table(lambda i: 1.0, over=n)
+        p: Any = pe.table(lambda i: 1.0, over=n)
         if n > 2:
             p = pe.table(lambda i: x[i], over=3)
         s = kept[0]()
