@@ -21,6 +21,7 @@ from fuzz.effect_checks import (
 from fuzz.effect_programs import EffectProgram, effect_program
 from fuzz.kernel_checks import check_gradients, check_values
 from fuzz.kernel_programs import KernelProgram, kernel_program
+from fuzz.variable_programs import check_variables, variable_program
 from fuzz.wrong_checks import check_wrong_effects, check_wrong_kernel
 from fuzz.wrong_programs import with_mistakes
 
@@ -111,6 +112,10 @@ KINDS: dict[str, Kind] = {
     "effect-gradients": Kind(
         _drawn_effects("effect-gradients", False),
         lambda case: check_effect_gradients(EffectProgram(case.text)),
+    ),
+    "variables": Kind(
+        lambda choices: Case("variables", variable_program(choices)),
+        lambda case: check_variables(case.text),
     ),
     "wrong-effects": Kind(_wrong_effects, lambda case: check_wrong_effects(case.text)),
     "wrong-kernels": Kind(_wrong_kernel, lambda case: check_wrong_kernel(_kernel(case))),

@@ -28,7 +28,7 @@ __all__ = ["Search", "Worker", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KINDS = ("staged", "values", "wrong-effects", "executors", "wrong-kernels", "gradients", "native",
-         "effect-gradients")  # fmt: skip
+         "effect-gradients", "variables")  # fmt: skip
 CASES_OF_A_WORKER = 150
 STARTING_S = 120.0
 
