@@ -18,9 +18,9 @@ from peffects.handlers import all_worlds, amb, weak_exceptions
 __all__ = ["check_variables", "rows", "variable_program"]
 
 _HEAD = """\
-import functools
+import functools, operator
 from peffects import BasicHandler, Effect, Fin, Operation, effectful, handle, pfor
-from peffects.handlers import catch, run_state, throw
+from peffects.handlers import accumulate, catch, throw
 
 def build(flip):
     @effectful
@@ -38,8 +38,8 @@ def build(flip):
         return (yield from c)
 
     @effectful
-    def stateful(c):
-        return (yield from handle(run_state(0), c))[1]
+    def counted(c):
+        return (yield from handle(accumulate(0, operator.add), c))[1]
 
     @effectful
     def twice(f):
@@ -122,7 +122,7 @@ class _Writer:
             forms += [
                 made,
                 f"same({made})",
-                f"stateful({made})",
+                f"counted({made})",
                 f"catch({made}, lambda e: e + {self.number()})",
                 f"handle(asking(), Of({made}))",
                 f"handle(asking(), Of(first(lambda: {self.number()})))",
