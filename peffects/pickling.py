@@ -9,8 +9,11 @@ Layer 1, above `replay.py` and `by_value.py`.
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import pickle
+import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from peffects.by_value import pickled_by_value
@@ -33,8 +36,9 @@ from peffects.replay import entries_of, log_of
 from peffects.resumption import Resumption
 from peffects.source import caller
 from peffects.stack import Stack
+from peffects.unperformed import abandoning
 
-__all__ = ["pickled", "pickled_by_value", "unpickled"]
+__all__ = ["Travelling", "pickled", "pickled_by_value", "unpickled"]
 
 
 def pickled(c: object) -> bytes:
@@ -80,6 +84,90 @@ def not_picklable(what: object, error: BaseException) -> NotPicklable:
     )
 
 
+_MOST_YIELDS = 1000
+"""So often a frame that is closed may ask for something; what asks for ever is left alone."""
+
+
+class Travelling:
+    """The resumptions that go to another process with the body of a loop.
+
+    There they are resumed, and here they are then: `entered` tells which, and `note_entered` says
+    so here.  Otherwise their frames would be unwound here, too, as those that nobody has entered.
+    """
+
+    __slots__ = ("resumptions",)
+
+    def __init__(self) -> None:
+        self.resumptions: dict[int, Resumption[Any, Any]] = {}
+
+    def __enter__(self) -> Travelling:
+        """What is pickled or unpickled in this thread until the exit belongs to it."""
+        _travelling.now = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _travelling.now = None
+
+    def entered(self) -> list[int]:
+        """The numbers of those that were resumed or dropped here; each is told once."""
+        found = [number for number, k in self.resumptions.items() if not k._fresh]
+        for number in found:
+            del self.resumptions[number]
+        return found
+
+    def note_entered(self, numbers: Iterable[int]) -> None:
+        """Take these as resumed."""
+        for number in numbers:
+            k = self.resumptions[number]
+            if k._fresh:
+                k._fresh = False
+                _close_frames(k)
+            if not k._multi:
+                k._token.clear()
+
+
+def _close_frames(k: Resumption[Any, Any]) -> None:
+    """End the frames that `k` holds, which go on in another process: what they entered, they exit.
+
+    What they would perform there is performed in the other process.
+    """
+    segment = k._segment
+    assert segment is not None, "invariant: what travels keeps its segment"
+    with abandoning():
+        for frame in _frames_above(segment):
+            gen = frame.take() if isinstance(frame, LoggedFrame) else None
+            for _ in range(_MOST_YIELDS):
+                if gen is None or gen.gi_frame is None:  # type: ignore[attr-defined]
+                    break
+                with contextlib.suppress(Exception):  # of those that go on there it is told
+                    gen.close()
+
+
+def _frames_above(segment: Segment) -> Iterator[Frames]:
+    """All frames of a segment, from the top down."""
+    markers = markers_down_to(segment.mark, segment.owner)
+    for frames in (segment.frames, *(mark.frames for mark in markers[:-1])):
+        while isinstance(frames, LoggedFrame | ClauseEnd):
+            yield frames
+            frames = frames.below
+
+
+class _Now(threading.local):
+    now: Travelling | None = None
+
+
+_travelling = _Now()
+
+
+def _number_of(k: Resumption[Any, Any]) -> int | None:
+    travelling = _travelling.now
+    if travelling is None or not k._fresh:
+        return None
+    number = len(travelling.resumptions)
+    travelling.resumptions[number] = k
+    return number
+
+
 def _reduce_resumption(k: Resumption[Any, Any]) -> tuple[Any, ...]:
     segment = k._segment
     if segment is None:
@@ -99,7 +187,7 @@ def _reduce_resumption(k: Resumption[Any, Any]) -> tuple[Any, ...]:
     ]
     # A used one may be in the log of a clause, which gets it anew when it is rebuilt.
     state = k._fresh, k._dropped, bool(k._token)
-    return _make_resumption, (levels, k._handler, k._item, k._multi, state)
+    return _make_resumption, (levels, k._handler, k._item, k._multi, state, _number_of(k))
 
 
 def _refusal(k: Resumption[Any, Any], why: str, fix: str) -> NotPicklable:
@@ -142,6 +230,7 @@ def _make_resumption(
     item: Any,
     multi: bool,
     state: tuple[bool, bool, bool],
+    number: int | None = None,
 ) -> Resumption[Any, Any]:
     below: Marker = _LOGGED
     owner: HandlerMarker | None = None
@@ -161,6 +250,8 @@ def _make_resumption(
     k._fresh, k._dropped, unused = state
     if not unused:
         k._token.clear()
+    if number is not None and _travelling.now is not None:
+        _travelling.now.resumptions[number] = k
     return k
 
 

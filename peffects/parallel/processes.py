@@ -28,7 +28,7 @@ from peffects.loops import OnTick
 from peffects.notices import told
 from peffects.parallel.channel import Channel, Message, search_path, surroundings
 from peffects.parallel.executors import ChunkPlan, RunningLoop, TeamExecutor
-from peffects.pickling import pickled_by_value
+from peffects.pickling import Travelling, pickled_by_value
 from peffects.source import SrcInfo
 
 __all__ = ["Processes"]
@@ -114,7 +114,9 @@ class Processes(TeamExecutor):
         try:
             self._hire(min(self.workers, size), team)
             run = _ProcessLoop(loop, self.plan(size), team)
-            run.start(_packed(iterate, where))
+            with run.travelling:
+                packed = _packed(iterate, where)
+            run.start(packed)
             run.finish()
         except BaseException:
             _end(team, busy=True)  # what they do now is of no use any more
@@ -169,6 +171,7 @@ class _ProcessLoop:
         self.chunks = chunks
         self.team = team
         self.busy: dict[Connection, _Child] = {}
+        self.travelling = Travelling()
 
     def start(self, packed: bytes) -> None:
         around = surroundings()
@@ -230,7 +233,8 @@ class _ProcessLoop:
 
     def _done(self, child: _Child, message: Message) -> bool:
         """Take the results of a chunk; false if they have to be sent once more, one by one."""
-        together, failure = message.plain
+        together, failure, entered = message.plain
+        self.travelling.note_entered(entered)
         *blobs, last = message.blobs if failure else [*message.blobs, b""]
         values: list[Any] = []
         unread: Exception | None = None

@@ -26,7 +26,7 @@ from peffects.errors import NotPicklable
 from peffects.notices import shown, told
 from peffects.parallel.channel import Channel, Message, adopt
 from peffects.parallel.executors import running_worker
-from peffects.pickling import pickled_by_value
+from peffects.pickling import Travelling, pickled_by_value
 from peffects.places import strip_internal
 
 __all__: list[str] = []
@@ -73,6 +73,7 @@ class _Loop:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.iterate: Any = None
+        self.travelling = Travelling()
 
     def __call__(self, i: int) -> Any:
         """The answer of iteration i."""
@@ -82,7 +83,8 @@ class _Loop:
 
     def _unpickled(self) -> Any:
         try:
-            return pickle.loads(self.data)
+            with self.travelling:
+                return pickle.loads(self.data)
         except ModuleNotFoundError as error:
             fix = (
                 "Put the module where `import` finds it, or let it travel as a script does:"
@@ -105,7 +107,7 @@ class _WorkerProcess:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.iterate: Any = None
+        self.loop: _Loop | None = None
         self.indices = range(0)
         self.values: list[Any] = []
         self.failure: tuple[int, BaseException] | None = None
@@ -152,7 +154,7 @@ class _WorkerProcess:
         if message.kind == "loop":
             surroundings, body = message.blobs
             adopt(surroundings)
-            self.iterate = _Loop(body)
+            self.loop = _Loop(body)
         elif message.kind == "run":
             self.run(range(*message.plain))
         else:
@@ -160,10 +162,11 @@ class _WorkerProcess:
 
     def run(self, indices: range) -> None:
         """Run a chunk until its first failure."""
+        assert self.loop is not None, "invariant: a loop comes before its chunks"
         self.indices, self.values, self.failure = indices, [], None
         for i in indices:
             try:
-                self.values.append(self.iterate(i))
+                self.values.append(self.loop(i))
             except BaseException as error:
                 self.failure = i, error
                 break
@@ -197,11 +200,12 @@ class _WorkerProcess:
     def _send_done(
         self, together: bool, blobs: list[bytes], failure: tuple[int, BaseException] | None
     ) -> None:
+        entered = [] if self.loop is None else self.loop.travelling.entered()
         if failure is None:
-            self.send("done", together, None, blobs=blobs)
+            self.send("done", together, None, entered, blobs=blobs)
         else:
             parts, data = _as_parts(*failure)
-            self.send("done", together, parts, blobs=[*blobs, data])
+            self.send("done", together, parts, entered, blobs=[*blobs, data])
 
 
 def _untold(i: int, value: Any, error: BaseException) -> NotPicklable:
