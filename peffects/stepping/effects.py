@@ -65,13 +65,11 @@ class _Machine(Machine):
 
     def _check_recursion(self) -> None:
         """Raise KernelRecursionError where Python would find a recursion too deep."""
-        waiting = [
-            gen for gen in waiting_generators(self) if not is_internal(gen.gi_code.co_filename)
-        ]
-        ((code, count),) = Counter(gen.gi_code for gen in waiting).most_common(1) or [(None, 0)]
-        if code is not None and count >= sys.getrecursionlimit():
-            last = next(gen for gen in waiting if gen.gi_code is code)
-            refuse_recursion(code.co_name, suspended_place(last))
+        waiting = [g for g in waiting_generators(self) if not is_internal(g.gi_code.co_filename)]
+        for code, count in Counter(gen.gi_code for gen in waiting).most_common(1):
+            if count >= sys.getrecursionlimit():
+                last = next(gen for gen in waiting if gen.gi_code is code)
+                refuse_recursion(code.co_name, suspended_place(last))
 
 
 _Machine.steps = {**Machine.steps, _ANSWERED: lambda machine, item: None}

@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 _NUMBERS = (bool, int, float, np.generic, np.ndarray)
 _PYTHONS = (np.bool_, np.int64, np.float64)
 _OURS: tuple[Function, ...] = tuple(getattr(maths, name) for name in maths.__all__)
-_OTHER_TYPES = (maths.frexp,)
+_OTHER_TYPES: tuple[Function, ...] = (maths.frexp,)
 """Those whose results have other types outside of kernels."""
 _BY_LITERALS = ("power", "float_power")
 """What a kernel computes in other ways where the exponent is a literal."""
