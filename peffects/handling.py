@@ -38,7 +38,7 @@ from peffects.effects import (
     Operation,
     check_computation,
 )
-from peffects.errors import HandlerDefinitionError, NotAComputationError
+from peffects.errors import HandlerDefinitionError, LoopValuesError, NotAComputationError
 from peffects.field_uses import fields_read, fields_set
 from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller, of_code
@@ -302,7 +302,14 @@ class CollectHandler(ParHandler[A, F]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Run the loop, collect, then the rest."""
         answers = yield from loop()
-        return (yield from k(self.collect(answers)))
+        try:
+            values = self.collect(answers)
+        except LoopValuesError as error:
+            if error.at.line:
+                raise
+            fix = error.fix
+            raise LoopValuesError(error.what, at=loop.place, fix=fix) from None
+        return (yield from k(values))
 
 
 class SplitHandler(ParHandler[A, F]):

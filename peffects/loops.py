@@ -109,6 +109,11 @@ class Loop(Generic[T]):
         self._site = site
         self._place = place
 
+    @property
+    def place(self) -> SrcInfo:
+        """Where the loop stands, for messages."""
+        return self._place
+
     def __reduce__(self) -> tuple[object, ...]:
         return Loop, (self._node, self._handler, place_of_site(self._site), self._place)
 

@@ -218,12 +218,14 @@ def test_an_iteration_ended_by_a_handler_further_out_has_no_answer(make: Any) ->
     with pytest.raises(LoopValuesError, match=f"`{type(make()).__name__}` the answer 0.5") as told:
         run(leaving(make))
     assert "install it inside" in str(told.value)
+    assert "pfor(Fin(2)" in told.value.at.snippet()
 
 
 @pytest.mark.parametrize("make", MAKERS[:2])
 def test_an_iteration_ended_early_has_no_answer_in_kernels(make: Any) -> None:
-    with pytest.raises(LoopValuesError, match=f"`{type(make()).__name__}` the answer"):
+    with pytest.raises(LoopValuesError, match=f"`{type(make()).__name__}` the answer") as told:
         staged(lambda x: run(leaving(make)), X)
+    assert told.value.at.line > 0
 
 
 # --- exceptions and the values of frames ---------------------------------------------------------

@@ -79,7 +79,7 @@ class accumulate(ParHandler[Accum[T]]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Each iteration starts empty; the parts are combined in index order."""
         answers = yield from loop(lambda i: self._with(total=self.empty))
-        parts, values = pairs_of(self, answers)
+        parts, values = pairs_of(self, answers, loop.place)
         total = self.total
         for part in parts:
             total = self.combine(total, part)

@@ -148,7 +148,7 @@ class all_worlds(ParHandler[Amb]):
         """Run the rest for each combination of the iterations' results."""
         answers = yield from loop()
         results: list[Any] = []
-        for choice in itertools.product(*lists_of(self, answers)):
+        for choice in itertools.product(*lists_of(self, answers, loop.place)):
             results += yield from k(list(choice))
         return results
 
@@ -181,7 +181,9 @@ class parallel_worlds(ParHandler[Amb]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Run the rest for each combination of the iterations' results, in parallel."""
         answers = yield from loop()
-        choices = [list(choice) for choice in itertools.product(*lists_of(self, answers))]
+        choices = [
+            list(choice) for choice in itertools.product(*lists_of(self, answers, loop.place))
+        ]
         worlds = yield from pfor(choices, k)
         return list(itertools.chain.from_iterable(worlds))
 
@@ -219,7 +221,8 @@ class first_worlds(ParHandler[Amb]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Run the rest for one combination after the other, until there are enough results."""
         answers = yield from loop(lambda i: self._with(missing=math.inf))
-        return (yield from self._enough(map(list, itertools.product(*lists_of(self, answers))), k))
+        lists = lists_of(self, answers, loop.place)
+        return (yield from self._enough(map(list, itertools.product(*lists)), k))
 
     def _enough(self, choices: Iterable[Any], k: Resumption[Any, list[Any]]) -> Eff[Any, list[Any]]:
         results: list[Any] = []
@@ -270,7 +273,7 @@ class weighted_worlds(ParHandler[Amb]):
         answers = yield from loop(lambda i: self._with(weight=Fraction(1)))
         before = self.weight
         results: list[Any] = []
-        for choice in itertools.product(*lists_of(self, answers)):
+        for choice in itertools.product(*lists_of(self, answers, loop.place)):
             self.weight = before * math.prod(weight for _, weight in choice)
             results += yield from k([value for value, _ in choice])
         return results

@@ -115,7 +115,7 @@ class log_list(ParHandler[Log]):
     def traverse(self, n: Any, loop: Loop[Any], k: Resumption[Any, Any], /) -> Eff[Any, Any]:
         """Each iteration has a list of its own; the lists are joined in index order."""
         answers = yield from loop(lambda i: self._with(newest=None))
-        parts, values = pairs_of(self, answers)
+        parts, values = pairs_of(self, answers, loop.place)
         newest = self.newest
         for messages in parts:
             for message in messages:

@@ -84,12 +84,12 @@ class prefix_sums(ParHandler[Scan[T]]):
         """Learn what each iteration adds, then run each with the sum of those before it."""
         first = yield from loop(lambda i: self._with(before=self.empty, own=self.empty))
         at, own, starts = self.combine(self.before, self.own), self.own, []
-        parts, _ = pairs_of(self, first)
+        parts, _ = pairs_of(self, first, loop.place)
         for added in parts:
             starts.append(self._with(before=at, own=self.empty))
             at, own = self.combine(at, added), self.combine(own, added)
         second = yield from loop(starts)
-        parts_again, values = pairs_of(self, second)
+        parts_again, values = pairs_of(self, second, loop.place)
         for i, (added, again) in enumerate(zip(parts, parts_again, strict=True)):
             if not _equal(added, again):
                 raise _dependent(i, added, again)

@@ -17,6 +17,7 @@ from peffects.clauses import final
 from peffects.effects import Eff, Effect, Operation
 from peffects.handlers.traversal import foreign_answer
 from peffects.handling import Handler, ParHandler, handle
+from peffects.source import SrcInfo
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
@@ -104,12 +105,12 @@ class _EndsWithErr(Generic[X]):
         return Err(error)
 
 
-def _values(handler: Handler[Any, Any], answers: Sequence[Any]) -> list[Any]:
+def _values(handler: Handler[Any, Any], answers: Sequence[Any], place: SrcInfo) -> list[Any]:
     try:
         return [answer.value for answer in answers]
     except AttributeError:
         wrong = next(answer for answer in answers if not isinstance(answer, Ok))
-        raise foreign_answer(handler, wrong) from None
+        raise foreign_answer(handler, wrong, place) from None
 
 
 class weak_exceptions(_EndsWithErr[X], ParHandler[Throw[X]]):
@@ -141,7 +142,7 @@ class weak_exceptions(_EndsWithErr[X], ParHandler[Throw[X]]):
         for answer in answers:
             if isinstance(answer, Err):
                 return answer
-        return (yield from k(_values(self, answers)))
+        return (yield from k(_values(self, answers, loop.place)))
 
 
 class combine_errors(_EndsWithErr[X], ParHandler[Throw[X]]):
@@ -174,7 +175,7 @@ class combine_errors(_EndsWithErr[X], ParHandler[Throw[X]]):
         errors = [answer.error for answer in answers if isinstance(answer, Err)]
         if errors:
             return Err(functools.reduce(self.combine, errors))
-        return (yield from k(_values(self, answers)))
+        return (yield from k(_values(self, answers, loop.place)))
 
 
 class collect_errors(ParHandler[Throw[X]]):
@@ -218,7 +219,7 @@ class collect_errors(ParHandler[Throw[X]]):
         errors = [error for answer in answers if isinstance(answer, Err) for error in answer.error]
         if errors:
             return Err(errors)
-        return (yield from k(_values(self, answers)))
+        return (yield from k(_values(self, answers, loop.place)))
 
 
 if MYPY:

@@ -65,9 +65,7 @@ class _Machine(Machine):
 
     def _check_recursion(self) -> None:
         """Raise KernelRecursionError where Python would find a recursion too deep."""
-        waiting = [
-            gen for gen in waiting_generators(self) if not is_internal(gen.gi_code.co_filename)
-        ]
+        waiting = [g for g in waiting_generators(self) if not is_internal(g.gi_code.co_filename)]
         for code, count in Counter(gen.gi_code for gen in waiting).most_common(1):
             if count >= sys.getrecursionlimit():
                 last = next(gen for gen in waiting if gen.gi_code is code)

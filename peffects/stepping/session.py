@@ -223,13 +223,14 @@ class _Session(Arithmetic):
         if isinstance(owner, Packed):
             return packed_element(owner, key)
         if isinstance(owner, State):  # a row that was read stays as it is
-            return as_element(copied(owner.held[self._place(owner, owner.shape, key)]))
+            place = self._place(owner, owner.shape, key)
+            return as_element(copied(for_user(operator.getitem, owner.held, place)))
         records = as_records(owner, key)
         if records is not None:
             return records.at(self._place(records.first, records.shape, key))
         if not isinstance(table, np.ndarray):
             return for_user(operator.getitem, owner, key)
-        value = table[self._place(owner, table.shape, key)]
+        value = for_user(operator.getitem, table, self._place(owner, table.shape, key))
         if self.nan and _is_nan(value):
             self._found_nan(f"`{_name_of(owner)}`[{key if isinstance(key, tuple) else int(key)}]")
         return as_element(value)

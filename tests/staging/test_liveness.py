@@ -1,7 +1,5 @@
 """Locals that are dead where ways of control flow meet: one name for tables of different sizes."""
 
-# ruff: noqa: B023  (kernels use a closure in the round that makes it)
-
 from __future__ import annotations
 
 import ast
@@ -90,8 +88,8 @@ def reused_in_a_fold(x: Any, n: int) -> Any:
     s = 0.0
     p = pe.table(lambda i: 1.0, over=n)
     for _ in range(n):
-        p = pe.table(lambda i: x[i] + s, over=3)
-        s = p[0] + pe.sum(lambda i: p[i])
+        p = pe.table(lambda i: x[i] + s, over=3)  # noqa: B023
+        s = p[0] + pe.sum(lambda i: p[i])  # noqa: B023
     return s
 
 
@@ -99,7 +97,7 @@ def reused_in_a_while(x: Any, n: int) -> Any:
     s, k = 0.0, 0
     p = pe.table(lambda i: 1.0, over=n)
     while k < n:
-        p = pe.table(lambda i: x[i] + s, over=3)
+        p = pe.table(lambda i: x[i] + s, over=3)  # noqa: B023
         s, k = s + p[2], k + 1
     return s
 
@@ -173,7 +171,7 @@ def thrown(x: Any, n: int) -> Any:
     p = pe.table(lambda i: 1.0, over=n)
     s = 0.0
     for _ in range(n):
-        p = pe.table(lambda i: x[i] + s, over=3)
+        p = pe.table(lambda i: x[i] + s, over=3)  # noqa: B023
         s = p[0]
         if s > 0.3:
             yield from throw(s)
@@ -193,9 +191,9 @@ def under_throw(x: Any, n: int) -> Any:
 @effectful
 def stored(x: Any, n: int) -> Any:
     p = pe.table(lambda i: 1.0, over=n)
-    s: Any = yield from get()
+    s: float = yield from get()
     while s < 0.3:
-        p = pe.table(lambda i: x[i] + s, over=3)
+        p = pe.table(lambda i: x[i] + s, over=3)  # noqa: B023
         s = s + p[0]
         yield from put(s)
     return s
@@ -233,8 +231,8 @@ def test_a_function_that_its_callee_keeps_does_not_read_another_table() -> None:
     @pe.kernel
     def kernel(x: Any, n: int) -> Any:
         kept: list[Any] = []
-        kept.append(lambda: p[0])
         p: Any = pe.table(lambda i: 1.0, over=n)
+        kept.append(lambda: p[0])
         if n > 2:
             p = pe.table(lambda i: x[i], over=3)
         s = kept[0]()

@@ -191,7 +191,7 @@ def _accumulate(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, An
     """Each iteration starts empty; the parts are combined: by a reduction where there is one."""
     answers = yield from loop(lambda i: self._with(total=self.empty))
     if not isinstance(answers.columns, tuple) or len(answers.columns) != 2:
-        raise foreign_answer(self, answers.columns)
+        raise foreign_answer(self, answers.columns, here())
     parts, values = answers.part(0), answers.part(1)
     self.total = combined(self.combine, self.total, parts)
     return (yield from k(values))
@@ -209,7 +209,7 @@ def _first_error(self: Any, n: StagedSet, loop: StagedLoop, k: Resumption[Any, A
         case Outcome(ok, value, error):
             flags, values, errors = ok, answers.with_columns(value), answers.with_columns(error)
         case other:
-            raise foreign_answer(self, other)
+            raise foreign_answer(self, other, here())
     machine: Any = staging().effects
     if flags is None and all(map(_has_elements, answers.sets)):
         machine.pending = ConditionalExit(True, lambda: Err(errors.at_ordinal(0)))
