@@ -124,7 +124,6 @@ class Writer:
         # A local that a lambda reads and its maker assigns again later has one value for all
         # worlds: which one they see is not promised yet, so lambdas keep that of their making.
         self.own = ", s=s" if tries else ""
-        self.parallel = False
         self.definitions: list[str] = []
         self.number = count()
 
@@ -367,14 +366,9 @@ class Writer:
         return [line.format(a=a, b=b, place=self.choices.item(("0", "2", "n % 3", "-1")))]
 
     def w_finally(self, scope: Scope) -> list[str]:
-        """Something that is done on every way out.
-
-        It performs nothing under `parallel_worlds`: with processes, the run that sends worlds away
-        takes them for worlds that nobody entered, and unwinds them once more at its end.
-        """
-        last = Scope(scope.names, [], 0) if self.parallel else scope.deeper()
+        """Something that is done on every way out."""
         return ["try:", *indented(self.block(scope.deeper())),
-                "finally:", *indented(self.block(last, most=1))]  # fmt: skip
+                "finally:", *indented(self.block(scope.deeper(), most=1))]  # fmt: skip
 
     def w_user_handler(self, scope: Scope) -> list[str]:
         """A call under a handler of the user's."""
@@ -403,7 +397,6 @@ def effect_program(choices: Choices, worlds: bool = False) -> EffectProgram:
             terms.append(f"{writer.user_handler(order[:place], order[place + 1 :])[0]}(0.5)")
         elif effect == "worlds":
             terms.append(choices.item(("all_worlds()", "parallel_worlds()")))
-            writer.parallel = terms[-1] == "parallel_worlds()"
         else:
             terms.append(HANDLERS[effect])
     body = writer.block(Scope(["s"], [*dict.fromkeys(order)], 3), most=4)
