@@ -12,7 +12,6 @@ import pytest
 from compiled import CompiledProgram, assert_equals_evaluate
 from programs import Sketch, num, tabulate
 
-from peffects.codegen import plan
 from peffects.codegen.cpu import compile_cpu
 from peffects.codegen.lower_accumulate import Strategy
 from peffects.ir import primitives as p
@@ -59,7 +58,7 @@ def littered(monkeypatch: pytest.MonkeyPatch) -> None:
         array.view(np.uint8).fill(0x5A)
         return array
 
-    monkeypatch.setattr(plan.np, "empty", empty)
+    monkeypatch.setattr(np, "empty", empty)
 
 
 def sums_of_some(square: bool) -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
@@ -19,7 +20,7 @@ NUMBERS = [Var(f"x{k}", I64) for k in range(3)]
 SIZES = [Var(f"n{k}", I64) for k in range(2)]
 """What is known before the stage: numbers of the user's, and sizes, which are 0 or more."""
 LEAVES = [*NUMBERS, *SIZES]
-OPERATIONS = {
+OPERATIONS: dict[p.Primitive, Callable[[int, int], int]] = {
     p.ADD: lambda a, b: a + b,
     p.SUB: lambda a, b: a - b,
     p.MUL: lambda a, b: a * b,
