@@ -21,6 +21,8 @@ from peffects.awaiting import Await
 from peffects.effects import Call, Computation, Operation, describe_start
 from peffects.errors import NotReplayable, ReplayDivergence
 from peffects.frames import (
+    ClauseEnd,
+    Frames,
     Gen,
     HandlerMarker,
     Log,
@@ -155,7 +157,7 @@ def rebuild(frame: LoggedFrame, mark: Marker) -> tuple[Gen, LoggedFrame]:
     for maker, asked in zip(reversed(makers), [*reversed(makers[:-1]), None], strict=True):
         old, mark_of_old = (frame, mark) if asked is None else (asked.frame, asked.mark)
         if maker.above is not None:
-            maker.above.frames = made
+            maker.above.frames = _on_top_of(made, maker.between)
         script = _script(old)
         root = _start_in(item, script.root)
         gen, item = _run_again(script, root, mark_of_old)
@@ -165,25 +167,51 @@ def rebuild(frame: LoggedFrame, mark: Marker) -> tuple[Gen, LoggedFrame]:
 
 
 class _Maker(NamedTuple):
-    """The frame that asked for another one: its marker, and the lowest one between the two."""
+    """The frame that asked for another one: its marker, and the lowest one between the two.
+
+    `between` are the frames of clauses, below that marker, that wait for what they resumed.
+    """
 
     frame: LoggedFrame
     mark: Marker
     above: Marker | None
+    between: tuple[LoggedFrame | ClauseEnd, ...] = ()
 
 
 def _maker(frame: LoggedFrame, mark: Marker) -> _Maker | None:
-    """Who asked for `frame`, if that shares variables with functions in what it asked for."""
+    """Who asked for `frame`, if that shares variables with functions in what it asked for.
+
+    As a rule it is the next frame; clauses that resumed this one since may wait between the two.
+    """
     script = _script(frame)
     if not script.depends:
         return None
     below, above = frame.below, None
-    while below is None and isinstance(mark, HandlerMarker | MaskMarker | OutsideMarker):
-        assert mark.below is not None, "invariant: the bottom is a marker of its own"
-        below, above, mark = mark.frames, mark, mark.below
-    if isinstance(below, LoggedFrame) and _asks_for(below.log[1], script.root):
-        return _Maker(below, mark, above)
-    return None
+    between = list[LoggedFrame | ClauseEnd]()
+    while True:
+        if below is None and isinstance(mark, HandlerMarker | MaskMarker | OutsideMarker):
+            assert mark.below is not None, "invariant: the bottom is a marker of its own"
+            below, above, mark = mark.frames, mark, mark.below
+            between.clear()
+        elif isinstance(below, LoggedFrame) and _asks_for(below.log[1], script.root):
+            return _Maker(below, mark, above, tuple(between))
+        elif above is not None and isinstance(below, LoggedFrame | ClauseEnd):
+            between.append(below)
+            below = below.below
+        else:
+            return None
+
+
+def _on_top_of(frames: Frames, above: tuple[LoggedFrame | ClauseEnd, ...]) -> Frames:
+    """`above`, from the top down, on these frames."""
+    for old in reversed(above):
+        if isinstance(old, ClauseEnd):
+            frames = ClauseEnd(old.k, frames)
+        else:
+            made = LoggedFrame(None, old.log, frames)
+            made.live, old.live = old.live, []
+            frames = made
+    return frames
 
 
 def _asks_for(item: Any, root: Any) -> bool:
@@ -191,7 +219,7 @@ def _asks_for(item: Any, root: Any) -> bool:
     if isinstance(root, AnswerStart):
         return root.operation is item
     inner = _under_handlers(item)
-    return inner is root or (isinstance(root, Call) and inner in root.args[:1])
+    return inner is root or (isinstance(root, Call) and bool(root.args) and root.args[0] is inner)
 
 
 def _under_handlers(item: Any) -> Any:

@@ -13,7 +13,7 @@ from fuzz.variable_programs import check_variables, rows, variable_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peffects import BasicHandler, Effect, Operation, effectful, handle, mask, once, run
+from peffects import BasicHandler, Effect, Fin, Operation, effectful, handle, mask, once, pfor, run
 from peffects.handlers import all_worlds, amb, catch, fail, first_worlds, weak_exceptions
 from peffects.parallel import Serial
 from peffects.pickling import pickled, unpickled
@@ -253,6 +253,51 @@ def test_functions_that_refer_to_each_other() -> None:
         return n
 
     assert values(program()) == [plain(x, y) for x, y in itertools.product([1, 2], repeat=2)]
+
+
+def test_a_function_that_waits_for_a_loop_under_a_handler() -> None:
+    """It is resumed by the clause of the loop, which stands between it and who made it."""
+
+    @effectful
+    def program() -> Any:
+        a = 1
+
+        @effectful
+        def adds() -> Any:
+            nonlocal a
+            a += sum((yield from pfor(Fin(2), lambda i: chosen(lambda x: x + a))))
+            return a
+
+        a = yield from catch(adds(), lambda error: 0)
+        return a
+
+    assert values(program()) == [5, 6, 6, 7]
+
+
+def test_a_function_that_waits_below_clauses_of_two_loops() -> None:
+    """Each clause that resumed it still waits, between it and who made it."""
+
+    @effectful
+    def program() -> Any:
+        a = 1
+
+        @effectful
+        def adds() -> Any:
+            nonlocal a
+            a += sum((yield from pfor(Fin(2), lambda i: chosen(lambda x: x + a))))
+            a += sum((yield from pfor(Fin(2), lambda i: chosen(lambda x: x + a))))
+            return a
+
+        a = yield from catch(adds(), lambda error: 0)
+        return a
+
+    def plain(*rest: int) -> int:
+        a = 1
+        for x, y in [rest[:2], rest[2:]]:
+            a += x + a + y + a
+        return a
+
+    assert values(program()) == [plain(*r) for r in itertools.product([1, 2], repeat=4)]
 
 
 def test_a_variable_without_a_value() -> None:

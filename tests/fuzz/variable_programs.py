@@ -19,7 +19,7 @@ __all__ = ["check_variables", "rows", "variable_program"]
 
 _HEAD = """\
 import functools, operator
-from peffects import BasicHandler, Effect, Fin, Operation, effectful, handle, pfor
+from peffects import BasicHandler, Effect, Fin, Operation, ParHandler, effectful, handle, pfor
 from peffects.handlers import accumulate, catch, throw
 
 def build(flip):
@@ -44,6 +44,22 @@ def build(flip):
     @effectful
     def twice(f):
         return sum((yield from pfor(Fin(2), lambda i: first(f, lambda: i))))
+
+    class Twice(Effect): ...
+
+    class Again(Operation[Twice, int]): ...
+
+    class resuming(ParHandler[Twice]):
+        def again(self, op, k):
+            got = yield from flip()
+            return (yield from k(got))
+
+        def traverse(self, n, loop, k):
+            return (yield from k((yield from loop())))
+
+    @effectful
+    def asks(c):
+        return (yield from Again()) + (yield from c) + (yield from Again())
 
     class Ask(Effect): ...
 
@@ -125,6 +141,7 @@ class _Writer:
                 f"counted({made})",
                 f"catch({made}, lambda e: e + {self.number()})",
                 f"handle(asking(), Of({made}))",
+                f"handle(resuming(), asks({made}))",
                 f"handle(asking(), Of(first(lambda: {self.number()})))",
             ]
         return self.choices.item(forms)
