@@ -229,8 +229,8 @@ class _Scope(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
-            self._bind(node.target.id, _AGAIN)
-        self.generic_visit(node)
+            self._bind(node.target.id)
+        self.generic_visit(node)  # which binds it once more
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         self.outer |= set(node.names)

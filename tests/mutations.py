@@ -25,9 +25,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = Path(__file__).resolve().parent / "mutants"
 _MACHINE = """
-    answers awaiting clause_shapes clauses debugging effects field_uses frames handling loop_starts
-    loops machine masking pending pickling places refusals replay resumption scopes slotting stack
-    state_changes swallowing unperformed
+    answers awaiting by_value clause_shapes clauses debugging effects field_uses frames
+    function_trees handling loop_starts loops machine masking pending pickling places refusals
+    remembered replay resumption scopes slotting stack state_changes swallowing unperformed
+    variables
 """
 LOOKED_AFTER = (
     *(f"peffects/{name}.py" for name in _MACHINE.split()),

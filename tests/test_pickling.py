@@ -213,3 +213,13 @@ def test_a_function_defined_in_a_frame_is_the_same_in_each_world() -> None:
         return first, (yield from local(2))
 
     assert run(handle(all_worlds(), program())) == [(1, 2), (1, -2), (-1, 2), (-1, -2)]
+
+
+def test_a_class_that_comes_back_to_where_it_was_defined_is_as_it_is_there() -> None:
+    class Local:
+        count = 1
+
+    data = pickled(Local)
+    Local.count = 2
+    assert unpickled(data) is Local
+    assert Local.count == 2

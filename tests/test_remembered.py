@@ -134,6 +134,7 @@ FEW_ARGUMENTS = {
     "peffects.by_value._pickler": "one module",
     "peffects.staging.callees._signature": "functions of numpy and Python that have a form here",
     "peffects.staging.handled.parallel._folding": "none",
+    "peffects.stepping.functions.functions_of_numbers": "none",
 }
 """Functions that remember all their arguments for ever, and what these are."""
 

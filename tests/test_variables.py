@@ -13,7 +13,19 @@ from fuzz.variable_programs import check_variables, rows, variable_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peffects import BasicHandler, Effect, Fin, Operation, effectful, handle, mask, once, pfor, run
+from peffects import (
+    BasicHandler,
+    Effect,
+    Fin,
+    Operation,
+    ParHandler,
+    effectful,
+    handle,
+    mask,
+    once,
+    pfor,
+    run,
+)
 from peffects.handlers import all_worlds, amb, catch, fail, first_worlds, weak_exceptions
 from peffects.parallel import Serial
 from peffects.pickling import pickled, unpickled
@@ -321,6 +333,72 @@ def test_a_variable_without_a_value() -> None:
         ("unbound", (y, x * 10), "unbound") for x, y, _ in itertools.product([1, 2], repeat=3)
     ]
     assert values(program()) == expected
+
+
+def test_a_call_that_is_over_has_unbound_a_variable() -> None:
+    @effectful
+    def program() -> Any:
+        x = 1
+
+        @effectful
+        def forgets() -> Any:
+            nonlocal x
+            del x
+            return None
+            yield  # type: ignore[unreachable]
+
+        yield from forgets()
+        y = yield from amb([1, 2])
+        try:
+            return x, y
+        except NameError:
+            return "unbound", y
+
+    assert values(program()) == [("unbound", 1), ("unbound", 2)]
+
+
+def test_the_variable_of_a_for_is_bound_in_each_round() -> None:
+    @effectful
+    def program() -> Any:
+        seen = []
+        for i in range(2):
+            seen.append((yield from chosen(lambda x: 10 * i + x)))  # noqa: B023
+        return tuple(seen)
+
+    assert values(program()) == [(x, 10 + y) for x, y in itertools.product([1, 2], repeat=2)]
+
+
+class Twice(Effect): ...
+
+
+class Again(Operation[Twice, int]): ...
+
+
+class tenfold(ParHandler[Twice]):
+    """Its clauses go on after what they resume."""
+
+    def again(self, op: Again, k: Any) -> Any:
+        return 10 * (yield from k(1))
+
+    def traverse(self, n: Any, loop: Any, k: Any) -> Any:
+        return (yield from k((yield from loop())))
+
+
+def test_a_clause_goes_on_when_what_it_resumed_was_made_anew() -> None:
+    @effectful
+    def program() -> Any:
+        a = 1
+
+        @effectful
+        def adds() -> Any:
+            nonlocal a
+            a += yield from Again()
+            a += yield from chosen(lambda x: x + a)
+            return a
+
+        return (yield from handle(tenfold(), adds())), a
+
+    assert values(program()) == [(10 * (4 + x), 4 + x) for x in (1, 2)]
 
 
 def test_worlds_that_fail_leave_variables_as_they_are() -> None:

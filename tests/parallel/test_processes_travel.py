@@ -22,7 +22,7 @@ import pytest
 
 import peffects as pe
 from peffects.debugging import debug_checks, debugging
-from peffects.effects import Effect, Operation, effectful
+from peffects.effects import Effect, Operation, effectful, operations_of
 from peffects.errors import NotPicklable
 from peffects.handlers import (
     accum,
@@ -576,3 +576,20 @@ def test_operations_handlers_and_index_sets_are_results(processes: Processes) ->
     assert found[2] == Fin(3)
     assert type(found[3]) is tells
     assert found[4:] == [Told, "text"]
+
+
+class Known(Effect):
+    """It has a module; the operation does not."""
+
+
+def test_an_effect_knows_its_operations_in_another_process(processes: Processes) -> None:
+    class Question(Operation[Known, int]): ...
+
+    @effectful
+    def known(i: int) -> Any:
+        return list(operations_of(Question._effect)), os.getpid()
+        yield  # type: ignore[unreachable]
+
+    answers = run(pfor(Fin(2), known), executor=processes)
+    assert [names for names, _ in answers] == [["question"]] * 2
+    assert all(pid != os.getpid() for _, pid in answers)

@@ -195,6 +195,15 @@ def test_defaults_and_annotations_are_those_of_the_original() -> None:
     assert new.__name__ == "function" and new.__qualname__ == function.__qualname__
 
 
+def test_functions_in_it_keep_their_names() -> None:
+    def function() -> Any:
+        def inner() -> Any: ...
+
+        return inner
+
+    assert rewrite(function)().__qualname__ == function().__qualname__
+
+
 def test_statements_of_other_kinds_stay() -> None:
     def other(x: Any) -> Any:
         found: list[Any] = []
