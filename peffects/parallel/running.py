@@ -106,7 +106,11 @@ else:
         not to be changed.  With `copy_answers=copy.deepcopy` (or a function that copies what the
         program can change) each world gets copies of its own, which costs a copy an answer.
         """
-        return run_on(Machine, c, executor, on_tick, copy_answers)
+        try:
+            return run_on(Machine, c, executor, on_tick, copy_answers)
+        except BaseException as error:
+            strip_internal(error, None)
+            raise
 
 
 def run_on(
@@ -120,10 +124,6 @@ def run_on(
     check_computation(c, "run")
     chosen, chosen_tick = _chosen.get()
     runner = ExecutorRunner(executor or chosen, on_tick or chosen_tick)
-    try:
-        result = kind(runner, Options(debugging(), copy_answers)).run(c)
-    except BaseException as error:
-        strip_internal(error, None)
-        raise
+    result = kind(runner, Options(debugging(), copy_answers)).run(c)
     check_performed(result, "`run`", caller)
     return result

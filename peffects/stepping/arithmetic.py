@@ -68,14 +68,19 @@ class Arithmetic:
             return float(_OPERATE[symbol](np.float64(x), np.float64(y)))
         return as_computed(_OPERATE[symbol](x, y))
 
-    def quotient_and_rest(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """`divmod(x, y)`."""
-        return self.operate("//", x, y), self.operate("%", x, y)
+    @speaks_for_users
+    def quotient_and_rest(self, *operands: Any, **options: Any) -> Any:
+        """`divmod(x, y)`; a wrong call is Python's to refuse."""
+        if len(operands) != 2 or options:
+            return divmod(*operands, **options)
+        return self.operate("//", *operands), self.operate("%", *operands)
 
     @speaks_for_users
-    def power(self, x: Any, y: Any, *modulus: Any) -> Any:
-        """`pow(x, y)`."""
-        return pow(x, y, *modulus) if modulus else self.operate("**", x, y)
+    def power(self, *operands: Any, **options: Any) -> Any:
+        """`pow(x, y)`; a wrong call, and a modulus, are Python's."""
+        if len(operands) != 2 or options:
+            return pow(*operands, **options)
+        return self.operate("**", *operands)
 
     @speaks_for_users
     def signed(self, symbol: str, value: Any) -> Any:

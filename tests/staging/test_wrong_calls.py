@@ -12,7 +12,7 @@ import peffects as pe
 from peffects.errors import ControlFlowError
 
 BUILTINS = ("max", "min", "sum", "any", "all", "int", "float", "round", "len", "range", "reversed",
-            "enumerate", "sorted", "isinstance", "abs", "divmod")  # fmt: skip
+            "enumerate", "sorted", "isinstance", "abs", "divmod", "pow")  # fmt: skip
 
 
 def kernel_of(line: str) -> pe.Kernel[Any, Any]:
