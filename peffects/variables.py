@@ -30,7 +30,7 @@ class _Unbound:
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _AGAIN = 2
-"""Bindings of a variable that is bound anew in each round of a loop, or by `+=`."""
+"""Bindings of a variable that is bound anew in each round of a loop."""
 
 
 class Variables:
@@ -226,11 +226,6 @@ class _Scope(ast.NodeVisitor):
             self.reads.add(node.id)
         else:
             self._bind(node.id, _AGAIN if isinstance(node.ctx, ast.Del) else None)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        if isinstance(node.target, ast.Name):
-            self._bind(node.target.id)
-        self.generic_visit(node)  # which binds it once more
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         self.outer |= set(node.names)
