@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from peffects.remembered import Recent
-from peffects.source import lines_of
+from peffects.source import lines_of, syntax_tree
 
 __all__ = ["FunctionNode", "Source", "find_source", "functions_around", "with_qualname"]
 
@@ -58,7 +58,7 @@ def _file(path: str) -> _File | None:
     known = _FILES.get(path)
     if known is None or known.text != text:
         try:
-            module = ast.parse(text, path)
+            module = syntax_tree(text, path)
         except SyntaxError:
             return None
         known = _FILES.keep(path, _File(text, module, tuple(_functions(module, ""))))

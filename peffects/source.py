@@ -6,6 +6,7 @@ goes wrong is said in terms of the user's program.  Layer 0.
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import sys
@@ -14,7 +15,16 @@ from types import CodeType, FrameType
 
 from peffects.remembered import Recent
 
-__all__ = ["UNKNOWN", "SrcInfo", "caller", "is_internal_file", "lines_of", "of_code", "of_frame"]
+__all__ = [
+    "UNKNOWN",
+    "SrcInfo",
+    "caller",
+    "is_internal_file",
+    "lines_of",
+    "of_code",
+    "of_frame",
+    "syntax_tree",
+]
 
 _PACKAGE_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -40,6 +50,24 @@ def lines_of(file: str) -> list[str]:
     else:
         _read.get(file)
     return linecache.getlines(file)
+
+
+_TRIES = 10
+
+
+def syntax_tree(text: str, file: str = "<unknown>") -> ast.Module:
+    """`ast.parse`; raises SyntaxError.
+
+    Python 3.11 counts in one place how deep all trees are that are being made.  Where a garbage
+    collection in the middle runs a finalizer that parses, or lets another thread do so, the count
+    is wrong at the end, and a SystemError says so.  The collection is over then: once more.
+    """
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(text, file)
+        except SystemError:
+            continue
+    return ast.parse(text, file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 from peffects.debugging import debugging, follow_debugging
 from peffects.errors import NeverPerformed
 from peffects.places import Site, place_of_site
-from peffects.source import SrcInfo, is_internal_file, lines_of
+from peffects.source import SrcInfo, is_internal_file, lines_of, syntax_tree
 
 __all__: list[str] = []
 
@@ -337,7 +337,7 @@ def _lines_of_calls(code: CodeType) -> list[int]:
     """Lines of the function at which it calls something and does not perform the result."""
     source = "".join(lines_of(code.co_filename))
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except SyntaxError:
         return []
     last = max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)

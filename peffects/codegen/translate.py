@@ -29,6 +29,7 @@ from numba.core.extending import _Intrinsic
 from peffects.codegen import llvm_values as lv
 from peffects.codegen.llvm_values import Typed
 from peffects.errors import InternalError
+from peffects.source import syntax_tree
 
 __all__ = ["translate"]
 
@@ -86,7 +87,7 @@ class _Scope:
 @lru_cache(maxsize=16)  # generated files come and go, those of the package stay
 def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
     """The functions of a file, by the line that Python tells for each."""
-    tree = ast.parse("".join(linecache.getlines(filename)))
+    tree = syntax_tree("".join(linecache.getlines(filename)))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return {min([f.lineno, *(d.lineno for d in f.decorator_list)]): f for f in found}
 
