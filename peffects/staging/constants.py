@@ -87,6 +87,9 @@ class ConstantColumn:
     def __init__(self, numbers: TableTracer) -> None:
         self.numbers = numbers
 
+    def __repr__(self) -> str:
+        return "<a table of constants>"
+
     def __getitem__(self, key: object) -> ConstantTracer:
         number = self.numbers[key]
         assert isinstance(number, ScalarTracer)

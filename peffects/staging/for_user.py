@@ -8,6 +8,7 @@ says against them becomes an error with a code and the user's line.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = ["for_user", "has_symbols", "remainder"]
 
 _RAISED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError)
 _DEEPEST = 3
+_OURS = re.compile(r"'?\b[A-Z]\w*Tracer\b'?(?: object)?")
 
 
 @speaks_for_users
@@ -36,11 +38,16 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if current() is None or not is_pythons(error) or not _concerns_symbols(given):
             raise
         raise KernelTypeError(
-            f"`{_name_of(function)}` does not take values of the kernel so: {error}.",
+            f"`{_name_of(function)}` does not take values of the kernel so: {_in_words(error)}.",
             at=here(),
             fix="Kernels compute on numbers and tables: use operators, functions of `math`, numpy "
             "and `pe`; what needs other types belongs outside the kernel.",
         ) from error
+
+
+def _in_words(error: Exception) -> str:
+    """The text of an error of Python's, without our names for what it was given."""
+    return _OURS.sub("a symbol", str(error))
 
 
 def _concerns_symbols(given: Iterable[object]) -> bool:

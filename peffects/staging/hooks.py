@@ -48,12 +48,12 @@ from peffects.staging.records import RecordAccumulator, is_record_of_tables, tab
 from peffects.staging.recursion import DEEPEST, check_recursion
 from peffects.staging.scalars import (
     ScalarTracer,
-    Tracer,
     is_symbolic,
     is_whole,
     lift,
     logical,
     refuse_missing,
+    what,
 )
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer
@@ -62,7 +62,7 @@ from peffects.staging.texts import text
 from peffects.staging.trace import Trace, current, here
 from peffects.staging.unseen import is_of_library, names_in, watch_attributes
 from peffects.staging.values import UNSET
-from peffects.staging.writes import Writes, inputs_of
+from peffects.staging.writes import Writes, attribute_of, inputs_of
 
 __all__ = ["Hooks", "resolve"]
 
@@ -122,14 +122,14 @@ class Hooks(Writes, SpecialMethods):
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
-        return self._attribute(owner, name, _found_at(owner, name))
+        return self._attribute(owner, name, attribute_of(owner, name))
 
     @speaks_for_users
     def _getattr(self, owner: object, name: str, *default: object) -> object:
         """`getattr(owner, name, default)`."""
         if default and not self._hasattr(owner, name):
             return default[0]
-        return self._attribute(owner, name, for_user(_found_at, owner, name))
+        return self._attribute(owner, name, for_user(attribute_of, owner, name))
 
     @speaks_for_users
     def _hasattr(self, owner: object, name: str) -> bool:
@@ -207,7 +207,7 @@ class Hooks(Writes, SpecialMethods):
         """A value that stands after `**`."""
         if current() is not None and has_symbols((value,)) and not isinstance(value, Mapping):
             raise KernelTypeError(
-                f"`**` is given {_what(value)}, which is no mapping.",
+                f"`**` is given {what(value)}, which is no mapping.",
                 at=here(),
                 fix="Give a dict; a record of a kernel has fields: `f(x=r.x)`.",
             )
@@ -228,7 +228,7 @@ class Hooks(Writes, SpecialMethods):
         called: object = function
         if has_symbols((called,)) and not callable(called):
             raise KernelTypeError(
-                f"{_what(called)} is called.",
+                f"{what(called)} is called.",
                 at=here(),
                 fix="Call functions; index tables: `x[i]`.",
             )
@@ -431,27 +431,6 @@ class Hooks(Writes, SpecialMethods):
             return self.compare_two(symbol, left, right)
         holds = self.contains(left, right)
         return holds if symbol == "in" else self.not_(holds)
-
-
-@speaks_for_users
-def _found_at(owner: object, name: str) -> object:
-    """`owner.name`.  Raises KernelTypeError if it is a symbol without such an attribute."""
-    try:
-        return getattr(owner, name)
-    except AttributeError as error:
-        if current() is None or not has_symbols((owner,)):
-            raise
-        known = {ScalarTracer: "a number of a kernel", TableTracer: "a table of a kernel"}
-        raise KernelTypeError(
-            f"{known.get(type(owner), _what(owner))} has no attribute `{name}`.",
-            at=here(),
-            fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
-            "and of `pe` take numbers and tables.",
-        ) from error
-
-
-def _what(value: object) -> str:
-    return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
 
 
 def _is_bool(value: object) -> bool:

@@ -364,6 +364,9 @@ class ParallelLoop:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
 
+    def __repr__(self) -> str:
+        return "<pe.par(...)>"
+
     def __iter__(self) -> Iterator[Any]:  # what type checkers see of the rewritten loop
         raise ControlFlowError(
             "`pe.par` is iterated where its loop is not rewritten.",

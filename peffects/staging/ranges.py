@@ -60,6 +60,9 @@ class SequentialLoop:
         self.reverse = reverse
         self.exact = exact
 
+    def __repr__(self) -> str:
+        return "<a loop over a range>"
+
     def __iter__(self) -> NoReturn:
         refuse_elements()
 
@@ -75,6 +78,9 @@ class SymbolicRange:
 
     def __init__(self, start: object, stop: object, step: object, reverse: bool = False) -> None:
         self.start, self.stop, self.step, self.reverse = start, stop, step, reverse
+
+    def __repr__(self) -> str:
+        return "<a range whose length is a value of the kernel>"
 
     def __iter__(self) -> Iterator[int]:
         parts = (self.start, self.stop, self.step)

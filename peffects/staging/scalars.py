@@ -138,6 +138,21 @@ class Tracer:
     def __hash__(self) -> int:
         self._refuse("the hash (for a set or a dict)")
 
+    def __enter__(self) -> NoReturn:
+        raise KernelTypeError(
+            f"`with` is given {self.what()}, which is no context manager.",
+            at=here(),
+            fix="Write the statements without `with`: values of kernels need no closing.",
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Python looks for it before it enters."""
+
+
+def what(value: object) -> str:
+    """What a value is, for messages: never in names of ours."""
+    return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
+
 
 def refuse_missing(value: object) -> None:
     """Raise MergeError, which says why, if `value` stands in a local that has no value."""

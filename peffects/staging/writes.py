@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from peffects.errors import SideEffectError
+from peffects.errors import KernelTypeError, SideEffectError
+from peffects.places import speaks_for_users
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
-from peffects.staging.for_user import for_user, remainder
+from peffects.staging.for_user import for_user, has_symbols, remainder
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.purity import change_fix
 from peffects.staging.records import RecordAccumulator
-from peffects.staging.scalars import is_symbolic
+from peffects.staging.scalars import ScalarTracer, is_symbolic, what
 from peffects.staging.states import StateTracer
-from peffects.staging.tables import refuse_write
+from peffects.staging.tables import TableTracer, refuse_write
 from peffects.staging.trace import Trace, current, here
 
-__all__ = ["Place", "Writes", "inputs_of"]
+__all__ = ["Place", "Writes", "attribute_of", "inputs_of"]
 
 _AUGMENT: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "+=": ("__iadd__", operator.iadd), "-=": ("__isub__", operator.isub),
@@ -44,11 +45,33 @@ def inputs_of(trace: Trace) -> KernelInputs:
     return trace.inputs
 
 
+@speaks_for_users
+def attribute_of(owner: object, name: str) -> object:
+    """`owner.name`.  Raises KernelTypeError if it is a symbol without such an attribute."""
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        if current() is None or not has_symbols((owner,)):
+            raise
+        known = {ScalarTracer: "a number of a kernel", TableTracer: "a table of a kernel"}
+        raise KernelTypeError(
+            f"{known.get(type(owner), what(owner))} has no attribute `{name}`.",
+            at=here(),
+            fix="Another type is `int(v)`, `float(v)` or `np.float32(v)`; functions of numpy "
+            "and of `pe` take numbers and tables.",
+        ) from error
+
+
 def _check_change(trace: Trace, value: object, part: str) -> None:
+    if is_symbolic(value) and not trace.may_change(value):
+        raise KernelTypeError(
+            f"{part} {what(value)} is changed.",
+            at=here(),
+            fix="Make a new value: `x = x + 1`; `dataclasses.replace(r, x=1)`.",
+        )
     if not trace.may_change(value):
         raise SideEffectError(
-            f"{part} a {type(value).__name__} is changed, which was made outside "
-            f"{trace.scope.kind.value}.",
+            f"{part} {what(value)} is changed, which was made outside {trace.scope.kind.value}.",
             at=here(),
             fix=change_fix(trace),
         )
@@ -137,7 +160,7 @@ class Writes(ABC):
 
     def augmented_attribute(self, symbol: str, owner: object, name: str, value: object) -> None:
         """`owner.name += value`."""
-        target = getattr(owner, name)
+        target = attribute_of(owner, name)
         if isinstance(target, AccumulatorTracer | RecordAccumulator | StateTracer):
             for_user(_AUGMENT[symbol][1], target, value)
         else:

@@ -81,6 +81,8 @@ def check_polite(error: BaseException, source: str) -> str:
         place = error.at.snippet()
         if error.code.startswith("PE9"):
             raise OursError(f"internal error: {error}") from error
+        if "Tracer" in str(error) or "<peffects." in str(error):
+            raise OursError(f"names of ours: {error}") from error
         if not place or (place.strip() not in source and not error.at.file.startswith(_HERE)):
             raise OursError(f"no line of the program: {error}") from error
         return error.code

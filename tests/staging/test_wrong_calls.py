@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.errors import ControlFlowError
+from peffects.errors import ControlFlowError, PeffectsError
 
 BUILTINS = ("max", "min", "sum", "any", "all", "int", "float", "round", "len", "range", "reversed",
             "enumerate", "sorted", "isinstance", "abs", "divmod", "pow")  # fmt: skip
@@ -17,10 +17,10 @@ BUILTINS = ("max", "min", "sum", "any", "all", "int", "float", "round", "len", "
 
 def kernel_of(line: str) -> pe.Kernel[Any, Any]:
     """The kernel of `x` with this line, which can be found."""
-    source = f"def f(x):\n    return {line}\n"
+    source = f"def f(x):\n    {line}\n"
     file = f"<kernel {hash(source):x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space: dict[str, Any] = {"pe": pe}
+    space: dict[str, Any] = {"pe": pe, "np": np}
     exec(compile(source, file, "exec", dont_inherit=True), space)
     return pe.kernel(space["f"])
 
@@ -30,9 +30,33 @@ def kernel_of(line: str) -> pe.Kernel[Any, Any]:
 def test_a_wrong_call_is_told_in_words_of_python(name: str, way: str) -> None:
     arguments = "1, nope=2" if name in ("int", "float") else ""
     with pytest.raises(TypeError) as told:
-        getattr(kernel_of(f"{name}({arguments})"), way)(np.ones(3))
+        getattr(kernel_of(f"return {name}({arguments})"), way)(np.ones(3))
     assert name in str(told.value)
     assert f"_{name}" not in str(told.value)
+
+
+STATEMENTS = {
+    "with x: return 1": ("PE205", "`with` is given the table `x`, which is no context manager"),
+    "with x[0] as y: return 1": ("PE205", "`with` is given the value"),
+    "with np.errstate(), x: return 1": ("PE205", "`with` is given the table `x`"),
+    "x.a = 1": ("PE205", "the attribute `a` of the table `x` is changed"),
+    "del x.a": ("PE205", "the attribute `a` of the table `x` is changed"),
+    "x.a += 1": ("PE205", "a table of a kernel has no attribute `a`"),
+    "return next(x)": ("PE205", "a symbol is not an iterator"),
+    "return bytes(x)": ("PE205", "cannot convert a symbol to bytes"),
+    "return range(int(x[0]))": ("PE205", "the kernel returns <a range whose length"),
+    "return pe.par(x)": ("PE205", "the kernel returns <pe.par(...)>"),
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_wrong_statement_is_told_without_names_of_ours(statement: str) -> None:
+    code, words = STATEMENTS[statement]
+    with pytest.raises(PeffectsError) as told:
+        kernel_of(statement)(np.ones(3))
+    assert told.value.code == code
+    assert words in str(told.value)
+    assert "Tracer" not in str(told.value)
 
 
 def raises_a_symbol(x: Any) -> Any:

@@ -65,6 +65,9 @@ class StagedSet:
         self.over = over
         self.sets = as_sets(over)
 
+    def __repr__(self) -> str:
+        return "<the index set of a parallel for>"
+
     def __len__(self) -> int:
         return self.sets[0].__len__()  # refuses: it is known only when the program runs
 
