@@ -17,9 +17,10 @@ from peffects.parallel.index_set import is_symbol
 from peffects.parallel.packed import Packed
 from peffects.places import is_pythons, speaks_for_users
 from peffects.staging.hidden import holds_symbol
+from peffects.staging.scalars import Tracer
 from peffects.staging.trace import current, here
 
-__all__ = ["for_user", "has_symbols", "remainder"]
+__all__ = ["for_user", "has_symbols", "remainder", "what"]
 
 _RAISED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError)
 _DEEPEST = 3
@@ -43,6 +44,11 @@ def for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             fix="Kernels compute on numbers and tables: use operators, functions of `math`, numpy "
             "and `pe`; what needs other types belongs outside the kernel.",
         ) from error
+
+
+def what(value: object) -> str:
+    """What a value is, for messages: never in names of ours."""
+    return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
 
 
 def _in_words(error: Exception) -> str:

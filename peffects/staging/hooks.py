@@ -36,7 +36,7 @@ from peffects.staging.branches import Branch, Dead, Frame, Names, StaticBranch, 
 from peffects.staging.callees import REPLACED
 from peffects.staging.captures import StepKind
 from peffects.staging.checks import assertion
-from peffects.staging.for_user import for_user, has_symbols
+from peffects.staging.for_user import for_user, has_symbols, what
 from peffects.staging.functions import is_rewritten, is_users, rewritten, with_reads
 from peffects.staging.iteration import FoldLoop, ParLoop, StaticLoop, WhileLoop
 from peffects.staging.jumps import Stop
@@ -53,7 +53,6 @@ from peffects.staging.scalars import (
     lift,
     logical,
     refuse_missing,
-    what,
 )
 from peffects.staging.special_methods import COMPARE, SpecialMethods
 from peffects.staging.tables import TableTracer

@@ -149,11 +149,6 @@ class Tracer:
         """Python looks for it before it enters."""
 
 
-def what(value: object) -> str:
-    """What a value is, for messages: never in names of ours."""
-    return value.what() if isinstance(value, Tracer) else f"a {type(value).__name__}"
-
-
 def refuse_missing(value: object) -> None:
     """Raise MergeError, which says why, if `value` stands in a local that has no value."""
     if isinstance(value, Tracer) and value.is_missing:

@@ -17,11 +17,11 @@ import numpy as np
 from peffects.errors import KernelTypeError, SideEffectError
 from peffects.places import speaks_for_users
 from peffects.staging.accumulators import AccumulatorTracer, UncheckedTracer
-from peffects.staging.for_user import for_user, has_symbols, remainder
+from peffects.staging.for_user import for_user, has_symbols, remainder, what
 from peffects.staging.inputs import KernelInputs
 from peffects.staging.purity import change_fix
 from peffects.staging.records import RecordAccumulator
-from peffects.staging.scalars import ScalarTracer, is_symbolic, what
+from peffects.staging.scalars import ScalarTracer, is_symbolic
 from peffects.staging.states import StateTracer
 from peffects.staging.tables import TableTracer, refuse_write
 from peffects.staging.trace import Trace, current, here
