@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from peffects.codegen.driver import thread_count
+from peffects.codegen.launch.threads import thread_count
 
 __all__ = ["Row", "advice", "alone", "compare", "threads", "time_call"]
 

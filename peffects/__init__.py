@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from peffects import ad, handlers, linalg, parallel, random
     from peffects.ad.api import grad, hvp, jvp, linearize, transpose, value_and_grad, vjp
     from peffects.ad.check_grads import check_grads
-    from peffects.awaiting import Async, await_
-    from peffects.clauses import final, multi
-    from peffects.codegen.driver import set_threads, threads
-    from peffects.codegen.launcher import launch_options
-    from peffects.debugging import debug_checks
-    from peffects.effects import Eff, Effect, Operation, Par, effectful, once, shared
+    from peffects.codegen.launch.launcher import launch_options
+    from peffects.codegen.launch.threads import set_threads, threads
     from peffects.errors import NeverPerformed, PeffectsError
-    from peffects.explanation import explain
     from peffects.handlers.throw import Err, Ok
-    from peffects.handling import (
+    from peffects.inspection.explanation import explain
+    from peffects.kernels.kernel import Kernel, kernel
+    from peffects.machine.checking.debugging import debug_checks
+    from peffects.machine.handling.awaiting import Async, await_
+    from peffects.machine.handling.clauses import final, multi
+    from peffects.machine.handling.handler import (
         BasicHandler,
         CollectHandler,
         Handler,
@@ -34,10 +34,20 @@ if TYPE_CHECKING:
         handle,
         handler,
     )
-    from peffects.kernels import Kernel, kernel
-    from peffects.loops import Loop
-    from peffects.masking import mask
-    from peffects.parallel.dependent import (
+    from peffects.machine.handling.masking import mask
+    from peffects.machine.handling.operations import (
+        Eff,
+        Effect,
+        Operation,
+        Par,
+        effectful,
+        once,
+        shared,
+    )
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
+    from peffects.machine.running.pickling import pickled, unpickled
+    from peffects.parallel.index_sets.dependent import (
         Above,
         Below,
         From,
@@ -46,15 +56,13 @@ if TYPE_CHECKING:
         inject,
         tile,
     )
-    from peffects.parallel.index_set import Fin, Idx
-    from peffects.parallel.packed import (
+    from peffects.parallel.index_sets.index_set import Fin, Idx
+    from peffects.parallel.index_sets.packed import (
         Packed,
         pack,
         ragged,
     )
-    from peffects.parallel.pfor import pfor
-    from peffects.parallel.running import run
-    from peffects.parallel.structures import (
+    from peffects.parallel.index_sets.structures import (
         Bool,
         Elements,
         Maybe,
@@ -63,12 +71,16 @@ if TYPE_CHECKING:
         index_set,
         match,
     )
+    from peffects.parallel.pfor import pfor
+    from peffects.parallel.running import run
     from peffects.parallel.table import Table
     from peffects.parallel.tasks import run_async
-    from peffects.pickling import pickled, unpickled
-    from peffects.resumption import Resumption
-    from peffects.staging.checks import check
-    from peffects.staging.folds import (
+    from peffects.staging.arrays.sorting import argsort, median, quantile, searchsorted, sort
+    from peffects.staging.hooks.states import (
+        state,
+    )
+    from peffects.staging.loops.checks import check
+    from peffects.staging.loops.folds import (
         cummax,
         cummin,
         cumprod,
@@ -77,13 +89,32 @@ if TYPE_CHECKING:
         reduce,
         scan,
     )
-    from peffects.staging.lazy import view
-    from peffects.staging.lists import (
+    from peffects.staging.loops.lazy import view
+    from peffects.staging.loops.lists import (
         arg_filter,
         list_accumulator,
     )
-    from peffects.staging.lists import filter as filter
-    from peffects.staging.maths import (
+    from peffects.staging.loops.lists import filter as filter
+    from peffects.staging.loops.ops import (
+        accumulator,
+        argmax,
+        argmin,
+        each,
+        logsumexp,
+        mean,
+        par,
+        prod,
+        stop_gradient,
+        table,
+        unchecked,
+        where,
+    )
+    from peffects.staging.loops.ops import all as all
+    from peffects.staging.loops.ops import any as any
+    from peffects.staging.loops.ops import max as max
+    from peffects.staging.loops.ops import min as min
+    from peffects.staging.loops.ops import sum as sum
+    from peffects.staging.scalars.maths import (
         arccos,
         arccosh,
         arcsin,
@@ -145,31 +176,8 @@ if TYPE_CHECKING:
         trigamma,
         trunc,
     )
-    from peffects.staging.ops import (
-        accumulator,
-        argmax,
-        argmin,
-        each,
-        logsumexp,
-        mean,
-        par,
-        prod,
-        stop_gradient,
-        table,
-        unchecked,
-        where,
-    )
-    from peffects.staging.ops import all as all
-    from peffects.staging.ops import any as any
-    from peffects.staging.ops import max as max
-    from peffects.staging.ops import min as min
-    from peffects.staging.ops import sum as sum
-    from peffects.staging.sorting import argsort, median, quantile, searchsorted, sort
-    from peffects.staging.states import (
-        state,
-    )
-    from peffects.staging.static_values import static
-    from peffects.staging.types import Array
+    from peffects.staging.scalars.static_values import static
+    from peffects.staging.tracing.argument_types import Array
 
 __version__ = "0.1.0"
 
@@ -350,21 +358,21 @@ _HOMES = {
         "vjp",
     ),
     "ad.check_grads": ("check_grads",),
-    "awaiting": (
+    "machine.handling.awaiting": (
         "Async",
         "await_",
     ),
-    "clauses": (
+    "machine.handling.clauses": (
         "final",
         "multi",
     ),
-    "codegen.driver": (
+    "codegen.launch.threads": (
         "set_threads",
         "threads",
     ),
-    "codegen.launcher": ("launch_options",),
-    "debugging": ("debug_checks",),
-    "effects": (
+    "codegen.launch.launcher": ("launch_options",),
+    "machine.checking.debugging": ("debug_checks",),
+    "machine.handling.operations": (
         "Eff",
         "Effect",
         "Operation",
@@ -377,8 +385,8 @@ _HOMES = {
         "NeverPerformed",
         "PeffectsError",
     ),
-    "explanation": ("explain",),
-    "handling": (
+    "inspection.explanation": ("explain",),
+    "machine.handling.handler": (
         "BasicHandler",
         "CollectHandler",
         "Handler",
@@ -391,17 +399,17 @@ _HOMES = {
         "Err",
         "Ok",
     ),
-    "kernels": (
+    "kernels.kernel": (
         "Kernel",
         "kernel",
     ),
-    "loops": ("Loop",),
-    "masking": ("mask",),
-    "parallel.index_set": (
+    "machine.resuming.parallel_for": ("Loop",),
+    "machine.handling.masking": ("mask",),
+    "parallel.index_sets.index_set": (
         "Fin",
         "Idx",
     ),
-    "parallel.dependent": (
+    "parallel.index_sets.dependent": (
         "Above",
         "Below",
         "From",
@@ -410,12 +418,12 @@ _HOMES = {
         "inject",
         "tile",
     ),
-    "parallel.packed": (
+    "parallel.index_sets.packed": (
         "Packed",
         "pack",
         "ragged",
     ),
-    "parallel.structures": (
+    "parallel.index_sets.structures": (
         "Bool",
         "Elements",
         "Maybe",
@@ -427,13 +435,13 @@ _HOMES = {
     "parallel.pfor": ("pfor",),
     "parallel.running": ("run",),
     "parallel.tasks": ("run_async",),
-    "pickling": (
+    "machine.running.pickling": (
         "pickled",
         "unpickled",
     ),
     "parallel.table": ("Table",),
-    "resumption": ("Resumption",),
-    "staging.folds": (
+    "machine.resuming.resumption": ("Resumption",),
+    "staging.loops.folds": (
         "cummax",
         "cummin",
         "cumprod",
@@ -442,14 +450,14 @@ _HOMES = {
         "reduce",
         "scan",
     ),
-    "staging.checks": ("check",),
-    "staging.lazy": ("view",),
-    "staging.lists": (
+    "staging.loops.checks": ("check",),
+    "staging.loops.lazy": ("view",),
+    "staging.loops.lists": (
         "arg_filter",
         "filter",
         "list_accumulator",
     ),
-    "staging.maths": (
+    "staging.scalars.maths": (
         "arccos",
         "arccosh",
         "arcsin",
@@ -511,7 +519,7 @@ _HOMES = {
         "trigamma",
         "trunc",
     ),
-    "staging.ops": (
+    "staging.loops.ops": (
         "accumulator",
         "all",
         "any",
@@ -530,10 +538,10 @@ _HOMES = {
         "unchecked",
         "where",
     ),
-    "staging.states": ("state",),
-    "staging.static_values": ("static",),
-    "staging.types": ("Array",),
-    "staging.sorting": (
+    "staging.hooks.states": ("state",),
+    "staging.scalars.static_values": ("static",),
+    "staging.tracing.argument_types": ("Array",),
+    "staging.arrays.sorting": (
         "argsort",
         "median",
         "quantile",
@@ -553,7 +561,7 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             if home.startswith("staging."):  # outside a kernel, a loop operation is one of its own
-                _importlib.import_module("peffects.kernels")
+                _importlib.import_module("peffects.kernels.kernel")
             value: object = getattr(_importlib.import_module(f"peffects.{home}"), name)
             globals()[name] = value
             return value

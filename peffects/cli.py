@@ -128,7 +128,7 @@ def _titles(classes: Sequence[type[PeffectsError]]) -> str:
 def _explain_kernel(place: str, types: Sequence[str], save: str | None) -> int:
     """Print or save what FILE.py:NAME becomes for arguments of these types."""
     # Only here does the command line need the compiler; pages of errors come without it.
-    from peffects.explanation import explain
+    from peffects.inspection.explanation import explain
 
     file, _, path = place.rpartition(":")
     try:
@@ -187,7 +187,10 @@ def _load(file: Path, path: str) -> Callable[..., object]:
 
 def _argument_type(text: str) -> object:
     """The type that `f64[n,m]`, `i64` or `float` means."""
-    from peffects.staging.types import ArrayType, ScalarType  # late: it loads numpy
+    from peffects.staging.tracing.argument_types import (  # late: it loads numpy
+        ArrayType,
+        ScalarType,
+    )
 
     match = _TYPE.fullmatch(text.replace(" ", ""))
     kind = match["kind"] if match else ""
@@ -219,7 +222,7 @@ def _doctor() -> int:
 
 def _list_cache() -> int:
     """Print the kernels in the disk cache, the largest first, and their sum."""
-    from peffects.codegen import cache  # only `cache` and `doctor` need it
+    from peffects.codegen.load import cache
 
     place = cache.directory()
     if place is None:
@@ -239,7 +242,7 @@ def _list_cache() -> int:
 
 def _clear_cache() -> int:
     """Delete the entries of the disk cache."""
-    from peffects.codegen import cache
+    from peffects.codegen.load import cache
 
     print(f"deleted {cache.clear()} entries.")
     if left := sum(1 for _ in cache.entries()):
@@ -282,7 +285,7 @@ def _threads() -> str:
     """How many threads run compiled loops, and by which means."""
     try:
         # Only `doctor` needs parts of the compiler, and it must run where they are broken.
-        from peffects.codegen import driver
+        from peffects.codegen.launch import threads as driver
     except ImportError as error:
         return f"unknown: {error}"
     try:
@@ -294,7 +297,7 @@ def _threads() -> str:
 def _cache() -> str:
     """Where compiled kernels are kept and how much there is."""
     try:
-        from peffects.codegen import cache  # late for the same reason
+        from peffects.codegen.load import cache
     except ImportError as error:
         return f"unknown: {error}"
     place = cache.directory()

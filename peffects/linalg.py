@@ -5,8 +5,8 @@ cannot be called; `np.linalg.solve` of a kernel's tables is the same.  Outside k
 is compiled at its first call.  For large matrices outside kernels numpy is faster.
 """
 
-import peffects.kernels as _kernels  # noqa: F401  # outside kernels, these are kernels themselves
-from peffects.staging.linear_algebra import (
+import peffects.kernels.kernel as _kernels  # noqa: F401  # outside kernels, these are kernels themselves
+from peffects.staging.numpy_surface.linear_algebra import (
     cholesky,
     det,
     dot,

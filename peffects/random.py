@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from peffects import threefry
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.ir import primitives as op
 from peffects.ir.syntax import I64
-from peffects.staging import ops
-from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.arithmetic import Operand
-from peffects.staging.folds import cumsum
-from peffects.staging.ops import loop_operation, table
-from peffects.staging.random_words import (
+from peffects.numerics import threefry
+from peffects.staging.arrays.sorting import argsort, searchsorted
+from peffects.staging.loops import ops
+from peffects.staging.loops.folds import cumsum
+from peffects.staging.loops.ops import loop_operation, table
+from peffects.staging.scalars.arithmetic import Operand
+from peffects.staging.scalars.random_words import (
     folded,
     hash_word,
     key_word,
@@ -36,7 +36,7 @@ from peffects.staging.random_words import (
     upper_half,
     word_of,
 )
-from peffects.staging.scalars import (
+from peffects.staging.scalars.symbols import (
     binary,
     compare,
     convert,
@@ -45,9 +45,9 @@ from peffects.staging.scalars import (
     make,
     pointwise,
 )
-from peffects.staging.sorting import argsort, searchsorted
-from peffects.staging.trace import current, here, staging
-from peffects.staging.whole_numbers import literal_whole
+from peffects.staging.scalars.whole_numbers import literal_whole
+from peffects.staging.structures.accumulators import as_table, is_table
+from peffects.staging.tracing.trace import current, here, staging
 
 __all__ = [
     "bernoulli",

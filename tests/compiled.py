@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from peffects.codegen.cpu import Compiled, compile_cpu
-from peffects.codegen.launcher import Executable
-from peffects.codegen.loader import load
+from peffects.codegen.launch.cpu import NativeProgram, compile_cpu
+from peffects.codegen.launch.launcher import Executable
+from peffects.codegen.load.loader import load
 from peffects.ir.evaluate import evaluate
 from peffects.ir.sizes import bind_sizes
 from peffects.ir.syntax import Program, Table
@@ -35,7 +35,7 @@ class CompiledProgram:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.compiled: Compiled = compile_cpu(program)
+        self.compiled: NativeProgram = compile_cpu(program)
         module = load(self.compiled.source, self.compiled.kernels)
         self.executable = Executable(self.compiled.loop_program, module)
 

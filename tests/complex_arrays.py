@@ -9,7 +9,7 @@ import numpy as np
 from staged import run
 
 import peffects as pe
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 Z = np.array([1 + 2j, 3 - 1j, -0.5j, -2.0 + 0.25j])
 W = np.array([0.5 - 1j, -1.5j, 2.0 + 0j, -1 - 1j])

@@ -9,7 +9,7 @@ import numpy as np
 
 import peffects as pe
 from peffects.ir.evaluate import evaluate
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 
 def run_everywhere(

@@ -13,7 +13,7 @@ from staged import run as evaluated
 
 import peffects as pe
 from peffects.errors import PeffectsError
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 
 def check(function: Callable[..., Any], *args: Any) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peffects.codegen.launcher import Executable
-from peffects.codegen.loader import load
-from peffects.codegen.loops import (
+from peffects.codegen.launch.launcher import Executable
+from peffects.codegen.load.loader import load
+from peffects.codegen.program.loop_programs import (
     FREE,
     REDUCING,
     SERIAL,
@@ -24,9 +24,9 @@ from peffects.codegen.loops import (
     Output,
     OutputBuffer,
     OutputScalar,
-    Product,
     Role,
     SizeExpr,
+    SizeProduct,
     SlotSize,
     Stage,
 )
@@ -34,7 +34,7 @@ from peffects.errors import BoundsError, ValueRangeError
 from peffects.source import SrcInfo
 
 KERNELS = '''
-from peffects.codegen.intrinsics import (
+from peffects.codegen.native.intrinsics import (
     bits_of_f64, cancelled, chunk_start, chunk_stop, contract_mul, fail, frame_get, frame_set,
     load, reduce_add, store, tick,
 )
@@ -150,7 +150,7 @@ def executable(
 
 def each(n: SizeExpr, work_ns: int) -> SizeExpr:
     """The work of `n` iterations of `work_ns` each."""
-    return Product((n, Const(work_ns)))
+    return SizeProduct((n, Const(work_ns)))
 
 
 def scaled_sum(work_ns: int = 1) -> Executable:

@@ -24,14 +24,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = Path(__file__).resolve().parent / "mutants"
-_MACHINE = """
-    answers awaiting by_value clause_shapes clauses debugging effects field_uses frames
-    function_trees handling loop_starts loops machine masking pending pickling places refusals
-    remembered replay resumption scopes slotting stack state_changes swallowing unperformed
-    variables
-"""
 LOOKED_AFTER = (
-    *(f"peffects/{name}.py" for name in _MACHINE.split()),
+    "peffects/function_trees.py",
+    "peffects/machine/**/*.py",
+    "peffects/remembered.py",
     "peffects/codegen/**/*.py",
     "peffects/differentiate/**/*.py",
 )

@@ -12,8 +12,9 @@ from peffects.errors import PeffectsError
 from peffects.ir.check import check_program
 from peffects.ir.evaluate import evaluate
 from peffects.ir.print import print_program
-from peffects.parallel.index_set import Fin
-from peffects.staging import maths, ops
+from peffects.parallel.index_sets.index_set import Fin
+from peffects.staging.loops import ops
+from peffects.staging.scalars import maths
 from peffects.staging.stage import Staged, stage
 
 pe: Any = SimpleNamespace(

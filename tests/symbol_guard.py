@@ -4,7 +4,7 @@ Where our code asks Python whether a symbol equals something, the answer is a sy
 that the user did not make: `s[:n] = 2.0` failed since a slice of symbols was compared.  So in the
 whole test run each special method by which Python compares, tests, iterates or hashes a symbol
 raises if the code that asked is the package's.  What the user wrote reaches the hooks, which call
-explicit functions (`staging/comparisons.py`).
+explicit functions (`staging/scalars/comparisons.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from types import FrameType
 from typing import Any
 
 import peffects.staging
-from peffects.places import is_standard_file
+from peffects.machine.checking.locations import is_standard_file
 
 __all__ = ["GUARDED", "SymbolIsComparedError", "install", "symbol_classes"]
 
-ASKS_FOR_THE_USER = ("peffects.staging.for_user",)
+ASKS_FOR_THE_USER = ("peffects.staging.scalars.for_user",)
 """What gives symbols to Python's operators since the user wrote them."""
 
 GUARDED = (

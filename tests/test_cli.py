@@ -16,8 +16,8 @@ import pytest
 
 import peffects as pe
 from peffects import cli
-from peffects.codegen import cache
-from peffects.codegen.cache import ObjectCode
+from peffects.codegen.load import cache
+from peffects.codegen.load.cache import ObjectCode
 from peffects.errors import error_classes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,13 +15,13 @@ import pytest
 from everywhere import run_everywhere
 from fuzz.sources import check_equal
 from kernel_checks import refused
-from test_kernel_effects import check_staged
+from kernels.test_kernel_effects import check_staged
 
 import peffects as pe
 from peffects import Err, Ok, effectful, handle, pfor, run
 from peffects.errors import BoundsError, IndexSetError
 from peffects.handlers import attempt, get, put, run_state, throw, weak_exceptions
-from peffects.threefry import fold_in, hash_key, new_key
+from peffects.numerics.threefry import fold_in, hash_key, new_key
 
 # --- index sets ----------------------------------------------------------------------------------
 

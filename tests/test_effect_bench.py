@@ -10,12 +10,12 @@ from typing import Any, Never
 
 import pytest
 
-from peffects.clauses import final, multi
-from peffects.effects import Effect, Operation, effectful
 from peffects.handlers import get, put, run_state
-from peffects.handling import Handler, handle
+from peffects.machine.handling.clauses import final, multi
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.operations import Effect, Operation, effectful
+from peffects.machine.resuming.resumption import Resumption
 from peffects.parallel import Executor, Serial, Shuffled, Threads, pfor, run
-from peffects.resumption import Resumption
 
 
 @effectful

@@ -140,6 +140,29 @@ def test_every_name_has_one_home() -> None:
 TWO_MEANINGS = {"scan": "the loop operation of kernels; in `handlers`, the operation of Scan"}
 
 
+_EVERY_MODULE = """
+import importlib, pkgutil
+import peffects
+
+before = {{name: getattr(peffects, name) for name in {names!r}}}
+for info in pkgutil.walk_packages(peffects.__path__, "peffects."):
+    if not info.name.startswith(("peffects.mypy_plugin", "peffects.__main__")):
+        importlib.import_module(info.name)
+print([name for name, value in before.items() if getattr(peffects, name) is not value])
+"""
+
+
+def test_no_module_takes_the_place_of_a_public_name() -> None:
+    """An import of `peffects.x` sets the attribute `x`."""
+    program = _EVERY_MODULE.format(names=public("peffects")[1])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+    top = {path.stem for path in (ROOT / "peffects").iterdir()}
+    modules = {path.rpartition(".")[2] for path in PUBLIC_PATHS}
+    assert top & {*public("peffects")[1]} <= modules
+    assert top & {*sys.stdlib_module_names} <= modules
+
+
 def test_root_gathers_the_same_objects() -> None:
     """Except where a word of the field means two things, one for each kind of program."""
     root, names = public("peffects")

@@ -182,7 +182,7 @@ def references(space: dict[str, Any], file: Path) -> Iterator[weakref.ref[Any]]:
 
 
 def is_of(value: object) -> bool:
-    return isinstance(value, pe.kernels.Kernel) or getattr(value, "__module__", "") == "made"
+    return isinstance(value, pe.Kernel) or getattr(value, "__module__", "") == "made"
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:

@@ -18,35 +18,37 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE_DIRS = ("peffects", "tests", "examples", "benchmarks")
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
+MAX_MODULES = 15
 MAX_LINES_BESIDE_A_TABLE = 20
 VAGUE_NAMES = {"utils", "util", "helpers", "common", "misc"}
 
 # What may be imported inside a function, where, and why.
+_AT_FIRST_CALL = "the compiler loads at the first call, not at the import"
 LATE_IMPORTS = {
-    (
-        "peffects",
-        "peffects/codegen/loader.py",
-    ): "imports numba, which takes longer than many programs",
-    ("peffects", "peffects/kernels.py"): "the compiler loads at the first call, not at the import",
+    ("peffects", "peffects/codegen/load/loader.py"): "imports numba, which is slow",
+    ("peffects", "peffects/kernels/kernel.py"): _AT_FIRST_CALL,
     ("matplotlib", "examples/"): "only drawing needs it, and it is an extra",
-    ("cloudpickle", "peffects/by_value.py"): "an extra, which only closures need",
+    ("cloudpickle", "peffects/machine/running/by_value.py"): "an extra, for closures only",
     ("peffects", "peffects/cli.py"): "`doctor` must run where the compiler's parts are broken",
 }
 # Where everything may be caught, and why.
+_IN_INDEX_ORDER = "an iteration's exception is noted, raised in index order"
+_OF_A_VALUE = "what a user's value raises when it is read or pickled is told"
+_OF_A_TEST = "whatever a random or wrong program raises is looked at"
 CATCH_ALLS: dict[str, str] = {
-    "peffects/answers.py": "what a user's function for copies raises gets a note and goes on",
+    "peffects/machine/handling/state_changes.py": "a value that does not pickle is not compared",
+    "peffects/machine/resuming/answer_log.py": "what a user's copying raises gets a note",
+    "peffects/machine/running/pickling.py": _OF_A_VALUE,
     "peffects/notices.py": "a user's `repr` in a message is never an error of its own",
-    "peffects/parallel/executors.py": "an iteration's exception is noted, raised in index order",
-    "peffects/parallel/processes.py": "what a user's value raises when it is read is told",
-    "peffects/parallel/tasks.py": "an iteration's exception is noted, raised in index order",
-    "peffects/parallel/worker.py": "what users' code raises goes back, with its iteration",
-    "peffects/pickling.py": "what a user's value raises when it is pickled is told",
-    "peffects/state_changes.py": "a user's value that does not pickle cannot be compared",
+    "peffects/parallel/executors/local.py": _IN_INDEX_ORDER,
+    "peffects/parallel/executors/processes.py": _OF_A_VALUE,
+    "peffects/parallel/executors/worker.py": "what users' code raises goes back",
+    "peffects/parallel/tasks.py": _IN_INDEX_ORDER,
     "peffects/staging/stage.py": "a user's exception that holds a symbol is told without it",
-    "tests/fuzz/effect_checks.py": "whatever a random program raises is looked at",
-    "tests/fuzz/kernel_checks.py": "whatever a random program raises is looked at",
-    "tests/fuzz/wrong_checks.py": "whatever a wrong program raises is looked at",
-    "tests/staging/test_every_builtin.py": "whatever Python raises in place of it is looked at",
+    "tests/fuzz/effect_checks.py": _OF_A_TEST,
+    "tests/fuzz/kernel_checks.py": _OF_A_TEST,
+    "tests/fuzz/wrong_checks.py": _OF_A_TEST,
+    "tests/staging/test_every_builtin.py": _OF_A_TEST,
 }
 
 PRIVATE = re.compile(
@@ -136,6 +138,17 @@ def test_file_keeps_the_rules(path: Path) -> None:
     ]
     assert late == []
     assert name in CATCH_ALLS or catch_alls(tree) == []
+
+
+PACKAGES = sorted(path.parent for path in (ROOT / "peffects").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=name_of)
+def test_a_folder_is_a_room(folder: Path) -> None:
+    """It has few modules, and says what lives in it and what does not."""
+    assert len([path for path in folder.glob("*.py") if path.stem != "__init__"]) <= MAX_MODULES
+    told = ast.get_docstring(parse(folder / "__init__.py")) or ""
+    assert len(re.findall(r"[.:](?:\s|$)", told)) >= 2
 
 
 def test_functions_of_the_package_are_short() -> None:

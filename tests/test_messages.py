@@ -23,7 +23,7 @@ from peffects.errors import (
 )
 from peffects.ir.evaluate import evaluate
 from peffects.notices import abridged
-from peffects.staging import numpy_ufuncs
+from peffects.staging.numpy_surface import ufuncs as numpy_ufuncs
 
 X = np.arange(4.0)
 

@@ -20,7 +20,7 @@ import pytest
 
 import peffects as pe
 from peffects.errors import ControlFlowError, KernelTypeError
-from peffects.kernels import Kernel
+from peffects.kernels.kernel import Kernel
 
 X = np.arange(6.0)
 

@@ -13,13 +13,13 @@ from programs import Sketch
 from staged import run
 
 import peffects as pe
-from peffects import threefry
 from peffects.errors import KernelTypeError, ValueRangeError
 from peffects.handlers import prng
 from peffects.handlers import random as effects
 from peffects.ir import primitives as p
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import F64, SCALARS, Scalar
+from peffects.numerics import threefry
 
 U64 = SCALARS["uint64"]
 KEY = pe.random.key(7)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from snippets import namespace, run_snippet, same_text, snippets
 
-from peffects.staging.numpy_functions import FUNCTIONS
+from peffects.staging.numpy_surface.functions import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -55,6 +55,39 @@ def test_readme_has_a_program_with_its_output() -> None:
 def test_architecture_can_be_read_in_one_sitting() -> None:
     lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
     assert len(lines) <= MAX_ARCHITECTURE_LINES
+
+
+NAMED = re.compile(r"`([a-z_/]+\.py)`")
+PLACES = (ROOT, *(path.parent for path in (ROOT / "peffects").rglob("__init__.py")))
+NAMES = {
+    path.name
+    for folder in ("peffects", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+}
+
+
+def missing(text: str) -> list[str]:
+    """The modules that a text names and that nobody has: `file.py`, or `folder/file.py`."""
+    return [
+        name
+        for name in NAMED.findall(text)
+        if not ("/" in name and any((place / name).exists() for place in PLACES))
+        and name not in NAMES
+    ]
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in markdown_files() if path.name != "CHANGELOG.md"], ids=name_of
+)
+def test_modules_that_documents_name_exist(document: Path) -> None:
+    assert missing(document.read_text()) == []
+
+
+def test_modules_that_modules_name_exist() -> None:
+    modules = {
+        name_of(path): missing(path.read_text()) for path in (ROOT / "peffects").rglob("*.py")
+    }
+    assert {name: found for name, found in modules.items() if found} == {}
 
 
 @pytest.mark.parametrize("document", markdown_files(), ids=name_of)

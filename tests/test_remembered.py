@@ -121,19 +121,19 @@ def test_source_that_is_not_to_be_had_has_no_lines() -> None:
 # --- which tables of the package have no end ------------------------------------------------------
 
 FEW_ARGUMENTS = {
-    "peffects.codegen.cache._fixed_environment": "none",
-    "peffects.codegen.cache._tell_bad_limit": "values of an environment variable",
-    "peffects.codegen.cache._warn_once": "directories for the cache",
-    "peffects.codegen.cache.compiled_texts": "none",
-    "peffects.codegen.intrinsics.frame_get": "types of numbers",
-    "peffects.codegen.intrinsics.frame_set": "types of numbers",
-    "peffects.codegen.intrinsics.load": "types of numbers and scopes",
-    "peffects.codegen.intrinsics.store": "types of numbers and scopes",
-    "peffects.codegen.kernel_compiler._code_generator": "none",
-    "peffects.codegen.machine_code._start_llvm": "none",
-    "peffects.by_value._pickler": "one module",
-    "peffects.staging.callees._signature": "functions of numpy and Python that have a form here",
-    "peffects.staging.handled.parallel._folding": "none",
+    "peffects.codegen.load.cache._fixed_environment": "none",
+    "peffects.codegen.load.cache._tell_bad_limit": "values of an environment variable",
+    "peffects.codegen.load.cache._warn_once": "directories for the cache",
+    "peffects.codegen.load.cache.compiled_texts": "none",
+    "peffects.codegen.native.intrinsics.frame_get": "types of numbers",
+    "peffects.codegen.native.intrinsics.frame_set": "types of numbers",
+    "peffects.codegen.native.intrinsics.load": "types of numbers and scopes",
+    "peffects.codegen.native.intrinsics.store": "types of numbers and scopes",
+    "peffects.codegen.load.kernel_compiler._code_generator": "none",
+    "peffects.codegen.load.machine_code._start_llvm": "none",
+    "peffects.machine.running.by_value._pickler": "one module",
+    "peffects.staging.hooks.callees._signature": "functions of numpy and Python with a form here",
+    "peffects.staging.effects.parallel._folding": "none",
     "peffects.stepping.functions.functions_of_numbers": "none",
 }
 """Functions that remember all their arguments for ever, and what these are."""

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from peffects.threefry import (
+from peffects.numerics.threefry import (
     cos_turn,
     fold_in,
     hash_key,

@@ -11,7 +11,7 @@ import pytest
 
 import peffects as pe
 from peffects.errors import InternalError, PeffectsError
-from peffects.places import show_users_frames, users_frames
+from peffects.machine.checking.locations import show_users_frames, users_frames
 
 HERE = __file__
 X = np.ones(3)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.codegen import loader
+from peffects.codegen.load import loader
 from peffects.errors import DataRaceError, KernelTypeError, SideEffectError
 from peffects.ir.print import print_program
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from peffects.ad.derivatives import Argnums, backward, forward, gradient
 from peffects.errors import DerivativeArgumentError
-from peffects.kernels import Kernel
-from peffects.places import users_frames
+from peffects.kernels.kernel import Kernel
+from peffects.machine.checking.locations import users_frames
 from peffects.source import caller
-from peffects.staging.trees import map_leaves
+from peffects.staging.structures.trees import map_leaves
 
 P = ParamSpec("P")
 R = TypeVar("R")

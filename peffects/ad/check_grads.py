@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from peffects.ad.api import grad, jvp, vjp
 from peffects.errors import DerivativeArgumentError, GradientMismatchError
-from peffects.kernels import Kernel
-from peffects.places import users_frames
+from peffects.kernels.kernel import Kernel
+from peffects.machine.checking.locations import users_frames
 from peffects.source import caller
-from peffects.staging.trees import flatten, map_leaves, unflatten
+from peffects.staging.structures.trees import flatten, map_leaves, unflatten
 
 
 @users_frames

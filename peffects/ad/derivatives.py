@@ -23,14 +23,13 @@ from peffects.differentiate.programs import (
 from peffects.errors import DerivativeArgumentError, UnsupportedSyntaxError
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import F64, Block, Program, Scalar, Table, Var
-from peffects.kernels import Kernel
+from peffects.kernels.kernel import Kernel
+from peffects.kernels.specialization import Callee
 from peffects.source import caller
-from peffects.specialization import Callee
-from peffects.staging.outcomes import Outcome
-from peffects.staging.readers import Reader
+from peffects.staging.captures.readers import Reader
 from peffects.staging.stage import Signature, signature, stage
-from peffects.staging.trace import here
-from peffects.staging.trees import (
+from peffects.staging.structures.results import Outcome
+from peffects.staging.structures.trees import (
     ComplexParts,
     TreeDef,
     flatten,
@@ -39,7 +38,8 @@ from peffects.staging.trees import (
     size_leaves,
     unflatten,
 )
-from peffects.staging.types import type_of
+from peffects.staging.tracing.argument_types import type_of
+from peffects.staging.tracing.trace import here
 
 Argnums: TypeAlias = int | tuple[int, ...]
 Args: TypeAlias = Sequence[object]
@@ -245,7 +245,7 @@ class Backward:
         by_place = {
             place.number: leaf
             for place, leaf in zip(expected, leaves, strict=True)
-            if isinstance(place, _Place)
+            if isinstance(place, _Placeholder)
         }
         return values + [
             as_value(by_place[k], var, "cotangent", "the result")
@@ -256,7 +256,7 @@ class Backward:
     def reader(self) -> Reader:
         """The function's, then the cotangents as they are."""
         leaves, count = self._expected()[0], self.leaf_count
-        at = {p.number: count + k for k, p in enumerate(leaves) if isinstance(p, _Place)}
+        at = {p.number: count + k for k, p in enumerate(leaves) if isinstance(p, _Placeholder)}
         more = [at[k] for k, var in enumerate(self.result_vars) if var is not None]
         return _reader_with_more(self.inner.reader(), count, more)
 
@@ -264,12 +264,12 @@ class Backward:
     def has_answers(self) -> bool:
         """Whether the value has parts that say which answer of several it is."""
         results = range(self.count)
-        value = self.inner.results([_Place(k) for k in results])
+        value = self.inner.results([_Placeholder(k) for k in results])
         return bool({*results} - {*_numbers_in(value)})
 
     def _expected(self) -> tuple[list[object], TreeDef]:
         """The leaves and the structure of a cotangent."""
-        return flatten(self.inner.results([_Place(k) for k in range(self.count)]))
+        return flatten(self.inner.results([_Placeholder(k) for k in range(self.count)]))
 
     def results(self, outputs: Sequence[object]) -> object:
         """A tuple with a cotangent for each argument; None for leaves that are no floats."""
@@ -279,7 +279,7 @@ class Backward:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Placeholder:
     """Stands for a result while the structure of the value is found out."""
 
     number: int
@@ -400,13 +400,13 @@ def _callable(function: object) -> Callable[..., object]:
 
 def check_value(inner: Callee, has_aux: bool) -> None:
     """Refuse a function whose value is not one number, or with `has_aux` a pair that begins so."""
-    places = [_Place(k) for k in range(len(inner.program.body.results))]
+    places = [_Placeholder(k) for k in range(len(inner.program.body.results))]
     value = inner.results(places)
     if has_aux:
-        pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], _Place)
+        pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], _Placeholder)
         good, wanted = pair, "a pair of one number and anything else"
     else:
-        good, wanted = isinstance(value, _Place), "one number"
+        good, wanted = isinstance(value, _Placeholder), "one number"
     if isinstance(value[0] if has_aux and isinstance(value, tuple) else value, ComplexParts):
         raise DerivativeArgumentError(
             f"the gradient of `{inner.program.name}` was asked for, which gives a complex number.",
@@ -429,16 +429,16 @@ def size_results(inner: Callee) -> frozenset[int]:
     They belong to index sets of packed tables, or say which answers are `Ok`, or how many.
     """
     count = len(inner.program.body.results)
-    value = inner.results([_Place(k) for k in range(count)])
+    value = inner.results([_Placeholder(k) for k in range(count)])
     leaves, tree = flatten(value)
     pairs = zip(leaves, size_leaves(tree), strict=True)
-    sizes = {leaf.number for leaf, is_size in pairs if is_size and isinstance(leaf, _Place)}
+    sizes = {leaf.number for leaf, is_size in pairs if is_size and isinstance(leaf, _Placeholder)}
     return frozenset(sizes | ({*range(count)} - {*_numbers_in(value)}))
 
 
 def _numbers_in(value: object) -> Iterator[int]:
     """The results that are numbers or arrays of the value."""
-    if isinstance(value, _Place):
+    if isinstance(value, _Placeholder):
         yield value.number
     elif isinstance(value, Outcome):
         yield from (*_numbers_in(value.value), *_numbers_in(value.error))

@@ -76,7 +76,7 @@ class Extremum:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductAccumulator:
     """A product accumulator: how many factors are zero, their power sums, the product of the rest.
 
     The sum of the k-th powers of zeros is 0, and so are its first k - 1 derivatives.
@@ -133,7 +133,7 @@ class Product:
         return scale(b, b.prim(p.MUL, of_rest, of_zeros), tangent)
 
 
-Recorded: TypeAlias = Extremum | Product
+Recorded: TypeAlias = Extremum | ProductAccumulator
 """What must be known about an accumulation to differentiate it."""
 
 
@@ -148,7 +148,7 @@ def recorded(ref: Var, final: Var) -> Recorded | None:
             counts = Table(held.dims, I64) if isinstance(held, Table) else I64
             sums = (Var(f"{ref.name}_powers_{k + 1}", held) for k in range(POWER_SUMS))
             zeros, rest = Var(f"{ref.name}_zeros", counts), Var(f"{ref.name}_rest", held)
-            return Product(ref, zeros, rest, tuple(sums))
+            return ProductAccumulator(ref, zeros, rest, tuple(sums))
         case _:
             return None
 

@@ -58,7 +58,7 @@ Cotangent: TypeAlias = Atom | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CotangentPlace:
     """An accumulator, and where in it."""
 
     ref: Var
@@ -91,7 +91,11 @@ class _Transposer:
     """Transposes the bindings of one scope into `b`."""
 
     def __init__(
-        self, b: Builder, linear: set[Var], places: dict[Var, Place], sources: dict[Var, Cotangent]
+        self,
+        b: Builder,
+        linear: set[Var],
+        places: dict[Var, CotangentPlace],
+        sources: dict[Var, Cotangent],
     ) -> None:
         self.b = b
         self.linear = linear
@@ -210,7 +214,7 @@ class _Transposer:
         for var in variables:
             assert isinstance(var.type, Scalar | Table)
             refs[var] = Var(f"ct_{var.name}", Ref(Monoid.ADD, var.type))
-            self.places[var] = Place(refs[var])
+            self.places[var] = CotangentPlace(refs[var])
         region = _Region(self.b, self.b.nested(), refs)
         self.b = region.inner
         return region
@@ -271,10 +275,10 @@ class _Transposer:
         total = inner.prim(p.ADD, inner.index(x, *binders), inner.index(y, *binders), name="ct")
         return self.b.loop(binders, inner.block(total), ("ct",))[0]
 
-    def view(self, expr: Index) -> Place:
+    def view(self, expr: Index) -> CotangentPlace:
         """Where the cotangent of a view, or of an element, goes."""
         base = self.places[expr.table]
-        return Place(base.ref, base.indices + expr.indices)
+        return CotangentPlace(base.ref, base.indices + expr.indices)
 
     def read(self, table: Atom, indices: tuple[Atom, ...], bounds: Bounds = Bounds.PROVED) -> Atom:
         """An element or row of a cotangent."""

@@ -1,4 +1,7 @@
-"""The standard effects with their handlers, each effect in a file of its own."""
+"""The standard effects with their handlers, each effect in a file of its own.
+
+They are written as a user's would be, on the machine's public names only.
+"""
 
 from peffects.handlers.accum import Accum, AccumOp, accum, accumulate
 from peffects.handlers.amb import (

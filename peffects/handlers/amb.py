@@ -15,17 +15,17 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Never, Self, TypeAlias, TypeVar
 
-from peffects.clauses import final, multi
-from peffects.effects import Eff, Effect, Operation, effectful
 from peffects.errors import EffectArgumentError
 from peffects.handlers.traversal import lists_of
-from peffects.handling import ParHandler
+from peffects.machine.handling.clauses import final, multi
+from peffects.machine.handling.handler import ParHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation, effectful
 from peffects.parallel.pfor import pfor
 from peffects.source import caller
 
 if TYPE_CHECKING:
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
 __all__ = [
     "Amb",

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Never, TypeVar
 
-from peffects.effects import Eff, effectful, is_computation
 from peffects.handlers.throw import Ok, Throw, collect_errors, weak_exceptions
-from peffects.handling import handle
-from peffects.scopes import restore_states, states_up_to
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import Eff, effectful, is_computation
+from peffects.machine.running.scopes import restore_states, states_up_to
 from peffects.source import SrcInfo
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
 from peffects.errors import EffectArgumentError
 from peffects.handlers.traversal import pairs_of
-from peffects.handling import BasicHandler, CollectHandler
+from peffects.machine.handling.handler import BasicHandler, CollectHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation
 from peffects.source import caller
 
 __all__ = ["Clock", "Now", "Sleep", "fake_clock", "now", "sleep", "system_clock"]

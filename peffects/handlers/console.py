@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
-from peffects.handling import Handler
+from peffects.machine.handling.handler import Handler
+from peffects.machine.handling.operations import Eff, Effect, Operation
 
 __all__ = ["Console", "ReadLine", "WriteLine", "read_line", "scripted", "terminal", "write_line"]
 

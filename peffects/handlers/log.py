@@ -10,13 +10,13 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
 from peffects.handlers.traversal import pairs_of
-from peffects.handling import BasicHandler, ParHandler
+from peffects.machine.handling.handler import BasicHandler, ParHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation
 
 if TYPE_CHECKING:
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
 __all__ = [
     "Log",

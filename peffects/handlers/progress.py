@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
-from peffects.handling import BasicHandler, ParHandler
-from peffects.parallel.executors import report
-from peffects.parallel.progress import ProgressBar
+from peffects.machine.handling.handler import BasicHandler, ParHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation
+from peffects.parallel.executors.local import report
+from peffects.parallel.executors.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
 __all__ = ["Progress", "ProgressOp", "no_progress", "progress", "progress_bar"]
 

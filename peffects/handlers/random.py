@@ -15,12 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation, effectful
 from peffects.errors import EffectArgumentError
-from peffects.handling import SplitHandler
+from peffects.machine.checking.never_performed import made_for_all
+from peffects.machine.handling.handler import SplitHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation, effectful
+from peffects.numerics.threefry import (
+    fold_in,
+    hash_key,
+    log_unit,
+    new_key,
+    split,
+    to_normal,
+    to_uniform,
+)
 from peffects.source import caller
-from peffects.threefry import fold_in, hash_key, log_unit, new_key, split, to_normal, to_uniform
-from peffects.unperformed import made_for_all
 
 __all__ = [
     "Bits",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation, effectful
-from peffects.handling import BasicHandler, handle
-from peffects.unperformed import made_for_all
+from peffects.machine.checking.never_performed import made_for_all
+from peffects.machine.handling.handler import BasicHandler, handle
+from peffects.machine.handling.operations import Eff, Effect, Operation, effectful
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 
-from peffects.effects import Eff, Effect, Operation
 from peffects.errors import ScanDependenceError
 from peffects.handlers.traversal import pairs_of
-from peffects.handling import ParHandler
+from peffects.machine.handling.handler import ParHandler
+from peffects.machine.handling.operations import Eff, Effect, Operation
 from peffects.parallel.monoid import Monoid
 
 if TYPE_CHECKING:
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
 __all__ = ["Scan", "ScanOp", "prefix_sums", "scan"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from peffects.effects import Eff, Effect, Operation
-from peffects.handling import Handler
-from peffects.unperformed import made_for_all
+from peffects.machine.checking.never_performed import made_for_all
+from peffects.machine.handling.handler import Handler
+from peffects.machine.handling.operations import Eff, Effect, Operation
 
 __all__ = ["Get", "Put", "State", "get", "put", "run_state"]
 

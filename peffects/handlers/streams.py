@@ -12,18 +12,24 @@ import threading
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar, cast
 
-from peffects.answers import Options
-from peffects.debugging import debugging
-from peffects.effects import Eff, Effect, Operation, check_computation, check_performed
 from peffects.errors import TraverseError
-from peffects.handling import Handler, ParHandler, handle
-from peffects.machine import Machine
-from peffects.parallel.executors import Executor, Serial
+from peffects.machine.checking.debugging import debugging
+from peffects.machine.handling.handler import Handler, ParHandler, handle
+from peffects.machine.handling.operations import (
+    Eff,
+    Effect,
+    Operation,
+    check_computation,
+    check_performed,
+)
+from peffects.machine.resuming.answer_log import Options
+from peffects.machine.running.machine import Machine
+from peffects.parallel.executors.local import Executor, Serial
 from peffects.parallel.running import ExecutorRunner
 
 if TYPE_CHECKING:
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
 __all__ = ["Emit", "EmitOp", "Source", "Take", "emit", "feed", "iterate", "take"]
 

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeAlias, TypeVar
 
-from peffects.clauses import final
-from peffects.effects import Eff, Effect, Operation
 from peffects.handlers.traversal import foreign_answer
-from peffects.handling import Handler, ParHandler, handle
+from peffects.machine.handling.clauses import final
+from peffects.machine.handling.handler import Handler, ParHandler, handle
+from peffects.machine.handling.operations import Eff, Effect, Operation
 from peffects.source import SrcInfo
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
-    from peffects.loops import Loop
-    from peffects.resumption import Resumption
+    from peffects.machine.resuming.parallel_for import Loop
+    from peffects.machine.resuming.resumption import Resumption
 
     B = DefaultTypeVar("B", default=Never)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from peffects.errors import LoopValuesError
-from peffects.handling import Handler
+from peffects.machine.handling.handler import Handler
 from peffects.source import UNKNOWN, SrcInfo
 
 __all__: list[str] = []

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from peffects import special, threefry
 from peffects.errors import InternalError
 from peffects.ir.syntax import BOOL, F32, F64, I64, SCALARS, Idx, Scalar, Type
+from peffects.numerics import special, threefry
 
 Value: TypeAlias = np.generic
 TypeRule: TypeAlias = Callable[[str, Sequence[Type]], Scalar]

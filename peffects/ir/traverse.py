@@ -175,14 +175,6 @@ def can_fail(expr: Expr) -> bool:
             return any(can_fail(b.expr) for block in blocks_of(expr) for b in block.bindings)
 
 
-def is_pure(expr: Expr) -> bool:
-    """Whether `expr` only computes its results: no write to a reference outside, no failure."""
-    if isinstance(expr, Accumulate) or can_fail(expr):
-        return False
-    inner = set(binders_of(expr))
-    return all(ref in inner for block in blocks_of(expr) for ref in accumulated_refs(block))
-
-
 def rebuild(
     expr: Expr,
     atom: Callable[[Atom], Atom],

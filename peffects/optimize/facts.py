@@ -39,7 +39,7 @@ from peffects.ir.typing import value_of
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Footprint:
     """Variables that an expression uses from outside, references it writes, how it may go wrong.
 
     `total` says that it may run where it did not run before: it ends, it cannot fail, and each
@@ -52,9 +52,9 @@ class Facts:
     trusts: bool
     total: bool
 
-    def joined(self, other: Facts, made: Iterable[Var]) -> Facts:
+    def joined(self, other: Footprint, made: Iterable[Var]) -> Footprint:
         """The facts of one loop that does what two did, where the first made `made`."""
-        return Facts(
+        return Footprint(
             (self.uses | other.uses).difference(made),
             self.writes | other.writes,
             self.fails or other.fails,
@@ -72,9 +72,9 @@ class FactTable:
     """The facts of expressions, each worked out once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Expr, Facts]] = {}  # holds the expression: an id is reused
+        self._known: dict[int, tuple[Expr, Footprint]] = {}  # holds the expression: an id is reused
 
-    def of(self, expr: Expr) -> Facts:
+    def of(self, expr: Expr) -> Footprint:
         """The facts of `expr`."""
         known = self._known.get(id(expr))
         if known is None:
@@ -82,32 +82,32 @@ class FactTable:
             self._known[id(expr)] = known
         return known[1]
 
-    def _find(self, expr: Expr) -> Facts:
+    def _find(self, expr: Expr) -> Footprint:
         match expr:
             case Prim(op, args):
                 guarded = _is_guarded(op, args)
-                return Facts(_variables(args), _NONE, False, guarded, not guarded)
+                return Footprint(_variables(args), _NONE, False, guarded, not guarded)
             case Index(table, indices, bounds):
                 total = bounds is Bounds.PROVED and _fits(table.type, indices)
                 uses = _variables((table, *indices))
                 checked, trusted = bounds is Bounds.CHECKED, bounds is Bounds.UNCHECKED
-                return Facts(uses, _NONE, checked, trusted, total)
+                return Footprint(uses, _NONE, checked, trusted, total)
             case Accumulate(ref, indices, value, bounds):
                 total = bounds is Bounds.PROVED and _fits(value_of(ref), indices)
                 uses = _variables((ref, *indices, value))
                 checked, trusted = bounds is Bounds.CHECKED, bounds is Bounds.UNCHECKED
-                return Facts(uses, frozenset((ref,)), checked, trusted, total)
+                return Footprint(uses, frozenset((ref,)), checked, trusted, total)
             case Update(table, indices, value, bounds):
                 total = bounds is Bounds.PROVED and _fits(table.type, indices)
                 uses = _variables((table, *indices, value))
                 checked, trusted = bounds is Bounds.CHECKED, bounds is Bounds.UNCHECKED
-                return Facts(uses, _NONE, checked, trusted, total)
+                return Footprint(uses, _NONE, checked, trusted, total)
             case Check(ok, _, _, operands, _):
-                return Facts(_variables((ok, *operands)), _NONE, True, False, False)
+                return Footprint(_variables((ok, *operands)), _NONE, True, False, False)
             case _:
                 return self._of_blocks(expr)
 
-    def _of_blocks(self, expr: Expr) -> Facts:
+    def _of_blocks(self, expr: Expr) -> Footprint:
         uses = set(_variables(operands_of(expr)))
         writes: set[Var] = set()
         bound = list(binders_of(expr))
@@ -124,7 +124,7 @@ class FactTable:
                 total = total and facts.total
                 bound += binding.vars
             uses |= _variables(block.results)
-        return Facts(
+        return Footprint(
             frozenset(uses.difference(bound)),
             frozenset(writes.difference(bound)) if writes else _NONE,
             fails,

@@ -21,7 +21,7 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PassResult:
     """A pass that changed a program."""
 
     name: str
@@ -29,7 +29,9 @@ class Step:
     after: Program
 
 
-def run(name: str, transform: Pass, program: Program, steps: list[Step] | None = None) -> Program:
+def run(
+    name: str, transform: Pass, program: Program, steps: list[PassResult] | None = None
+) -> Program:
     """The result of one pass, checked and shown where the environment asks for it.
 
     `steps` gets what the pass did, if it did anything.
@@ -38,7 +40,7 @@ def run(name: str, transform: Pass, program: Program, steps: list[Step] | None =
     if result is program:
         return program
     if steps is not None:
-        steps.append(Step(name, program, result))
+        steps.append(PassResult(name, program, result))
     if os.environ.get("PEFFECTS_CHECK", "") not in ("", "0"):
         check_program(result, name)
     if os.environ.get("PEFFECTS_DUMP", "") in (name, "all"):

@@ -13,7 +13,7 @@ from peffects.optimize.dead_code import dead_code
 from peffects.optimize.fuse_loops import fuse_loops
 from peffects.optimize.hoist import hoist
 from peffects.optimize.inline_tables import inline_tables
-from peffects.optimize.passes import Pass, Step, run
+from peffects.optimize.passes import Pass, PassResult, run
 from peffects.optimize.simplify import simplify
 from peffects.optimize.split_products import split_products
 
@@ -37,7 +37,7 @@ LAST: tuple[tuple[str, Pass], ...] = (
 """These run once, when the rounds are over; the others where the first has found something."""
 
 
-def optimize(program: Program, steps: list[Step] | None = None) -> Program:
+def optimize(program: Program, steps: list[PassResult] | None = None) -> Program:
     """The program with its meaning unchanged, loops fused, nothing computed twice or in vain.
 
     `steps` gets each pass that changed the program, with the program before and after it.

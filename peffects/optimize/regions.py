@@ -20,7 +20,7 @@ from peffects.ir.builder import fresh_like
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Binding, Block, Var, WithAcc
 from peffects.ir.traverse import sizes_of
-from peffects.optimize.facts import Facts, FactTable
+from peffects.optimize.facts import FactTable, Footprint
 
 Bits: TypeAlias = int
 Shape: TypeAlias = "list[int | tuple[frozenset[Var], Shape]]"
@@ -34,7 +34,7 @@ class Node:
     """
 
     binding: Binding
-    facts: Facts
+    facts: Footprint
     closes: Var | None = None
     needs: Bits = 0
     behind: Bits = 0
@@ -55,7 +55,7 @@ class Flat:
         assert node is not None
         return node
 
-    def merge(self, into: int, other: int, binding: Binding, facts: Facts) -> None:
+    def merge(self, into: int, other: int, binding: Binding, facts: Footprint) -> None:
         """Make one node of two; nothing that `other` needs may be behind `into`."""
         one, two, joined = self.node(into), self.node(other), 1 << into
         gone = 1 << other

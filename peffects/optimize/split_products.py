@@ -96,7 +96,7 @@ class _Splitter:
                 new = expr if inner is expr.body else WithAcc(expr.refs, inner)
                 bindings.append(with_expr(binding, new))
             elif isinstance(expr, For) and matrix_product(binding) is None:
-                bindings += _Loop(self, binding, refs).split()
+                bindings += _SpineLoop(self, binding, refs).split()
             else:
                 bindings.append(binding)
         return with_bindings(block, bindings)
@@ -112,7 +112,7 @@ class _Factor:
     exported: bool = False
 
 
-class _Loop:
+class _SpineLoop:
     """Splits one loop of the spine."""
 
     def __init__(self, splitter: _Splitter, binding: Binding, refs: frozenset[Var]) -> None:

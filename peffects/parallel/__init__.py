@@ -1,9 +1,25 @@
-"""The parallel `for`: index sets, tables, monoids, `pfor`, executors, `run`."""
+"""The parallel `for`: index sets, tables, monoids, `pfor`, executors, `run`.
 
-from peffects.loops import OnTick
-from peffects.parallel.dependent import Above, Below, From, Ragged, Range, Upto, inject, tile
-from peffects.parallel.executors import Executor, Serial, Shuffled, Threads, report
-from peffects.parallel.index_set import Fin, Idx, IndexSet, Product, Sum
+Nothing here knows kernels: what runs as native code is staged and compiled above.
+"""
+
+from peffects.machine.resuming.parallel_for import OnTick
+from peffects.parallel.executors.local import Executor, Serial, Shuffled, Threads, report
+from peffects.parallel.executors.processes import Processes
+from peffects.parallel.executors.progress import ProgressBar
+from peffects.parallel.index_sets.dependent import (
+    Above,
+    Below,
+    From,
+    Ragged,
+    Range,
+    Upto,
+    inject,
+    tile,
+)
+from peffects.parallel.index_sets.index_set import Fin, Idx, IndexSet, Product, Sum
+from peffects.parallel.index_sets.packed import Packed, pack, ragged
+from peffects.parallel.index_sets.structures import Bool, Elements, Maybe, Post, Unit, match
 from peffects.parallel.monoid import (
     ADD,
     ALL,
@@ -19,12 +35,8 @@ from peffects.parallel.monoid import (
     dict_of,
     tuple_of,
 )
-from peffects.parallel.packed import Packed, pack, ragged
 from peffects.parallel.pfor import pfor
-from peffects.parallel.processes import Processes
-from peffects.parallel.progress import ProgressBar
 from peffects.parallel.running import run, use_executor
-from peffects.parallel.structures import Bool, Elements, Maybe, Post, Unit, match
 from peffects.parallel.table import Table
 from peffects.parallel.tasks import run_async
 

@@ -2,7 +2,7 @@
 
 It loops over an index set (the body gets an index), or over a sequence or an array (the body gets
 an element; of a 2-D array a row).  The body is an effectful or a plain function.  The result is a
-`Table`.  Layer 2; next: `executors.py`.
+`Table`.  Layer 2; next: `parallel/executors/local.py`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
-from peffects.effects import Computation, Eff, Par, is_computation
 from peffects.errors import IndexSetError, NotAComputationError
-from peffects.loops import ParFor
+from peffects.machine.checking.locations import Site, calling_site, place_of_site
+from peffects.machine.checking.never_performed import made, performed
+from peffects.machine.handling.operations import Computation, Eff, Par, is_computation
+from peffects.machine.resuming.parallel_for import ParFor
 from peffects.notices import shown
-from peffects.parallel.index_set import Fin, Idx, IndexSet
-from peffects.parallel.structures import as_index_set, is_index_set
+from peffects.parallel.index_sets.index_set import Fin, Idx, IndexSet
+from peffects.parallel.index_sets.structures import as_index_set, is_index_set
 from peffects.parallel.table import Table
-from peffects.places import Site, calling_site, place_of_site
 from peffects.source import SrcInfo, caller
-from peffects.unperformed import made, performed
 
 __all__ = ["pfor"]
 

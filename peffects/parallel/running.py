@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from peffects.answers import CopyAnswers, Options
-from peffects.debugging import debugging
-from peffects.effects import Eff, Par, check_computation, check_performed
-from peffects.loops import OnTick, ParFor
-from peffects.machine import Machine
-from peffects.parallel.executors import Executor, Serial, inside_a_loop, run_plainly
-from peffects.places import strip_internal
+from peffects.machine.checking.debugging import debugging
+from peffects.machine.checking.locations import strip_internal
+from peffects.machine.handling.operations import Eff, Par, check_computation, check_performed
+from peffects.machine.resuming.answer_log import CopyAnswers, Options
+from peffects.machine.resuming.parallel_for import OnTick, ParFor
+from peffects.machine.running.machine import Machine
+from peffects.parallel.executors.local import Executor, Serial, inside_a_loop, run_plainly
 from peffects.source import SrcInfo, caller
 
 __all__ = ["run", "run_on", "use_executor"]

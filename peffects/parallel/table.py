@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 import numpy as np
 
 from peffects.notices import abridged
-from peffects.parallel.index_set import Fin, Idx, IndexSet
+from peffects.parallel.index_sets.index_set import Fin, Idx, IndexSet
 
 __all__ = ["Table"]
 

@@ -12,10 +12,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from peffects.answers import CopyAnswers, Options, Raised
-from peffects.awaiting import Async, Await
-from peffects.debugging import debugging
-from peffects.effects import (
+from peffects.machine.checking.debugging import debugging
+from peffects.machine.checking.locations import place_of_site, strip_internal
+from peffects.machine.checking.never_performed import runner
+from peffects.machine.handling.awaiting import Async, Await
+from peffects.machine.handling.operations import (
     LOOP,
     PERFORM,
     Eff,
@@ -25,12 +26,11 @@ from peffects.effects import (
     check_performed,
     is_computation,
 )
-from peffects.frames import innermost_handler
-from peffects.loops import OnTick, ParFor
-from peffects.machine import Machine
-from peffects.parallel.executors import RunningLoop, Worker, running_worker
-from peffects.places import place_of_site, strip_internal
-from peffects.unperformed import runner
+from peffects.machine.resuming.answer_log import CopyAnswers, Options, Raised
+from peffects.machine.resuming.frames import innermost_handler
+from peffects.machine.resuming.parallel_for import OnTick, ParFor
+from peffects.machine.running.machine import Machine
+from peffects.parallel.executors.local import RunningLoop, Worker, running_worker
 
 __all__ = ["run_async"]
 

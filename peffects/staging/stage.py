@@ -14,34 +14,49 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TypeAlias, cast
 
-from peffects.effects import is_computation
 from peffects.errors import ControlFlowError, KernelEffectError, KernelTypeError, PeffectsError
 from peffects.ir.rename import Renamer
 from peffects.ir.syntax import Atom, Program
 from peffects.ir.traverse import free_vars
-from peffects.parallel.index_set import understand_symbols
-from peffects.parallel.packed import Packed
-from peffects.places import place_of_error
+from peffects.machine.checking.locations import place_of_error
+from peffects.machine.handling.operations import is_computation
+from peffects.parallel.index_sets.index_set import understand_symbols
+from peffects.parallel.index_sets.packed import Packed
 from peffects.source import UNKNOWN, SrcInfo, of_code
-from peffects.staging.accumulators import as_table, is_table
-from peffects.staging.arrays import NumpyArrays
-from peffects.staging.callees import REPLACED
-from peffects.staging.captures import Capture, Guard, Path, Root, SameObject, Static, token_of
-from peffects.staging.constants import ConstantColumn, ConstantTracer, chosen, number_of
-from peffects.staging.for_user import for_user, has_symbols
-from peffects.staging.handled.running import EFFECT_CALLS
-from peffects.staging.hidden import check_holds_none
-from peffects.staging.hooks import resolve
-from peffects.staging.inputs import KernelInputs
-from peffects.staging.packing import as_packed, declare
-from peffects.staging.readers import Reader, reader
-from peffects.staging.recursion import no_overflow
-from peffects.staging.scalars import is_symbolic, lift
-from peffects.staging.symbols import StagedSymbols
-from peffects.staging.trace import Trace, staging
-from peffects.staging.trees import TreeDef, flatten, is_tree, map_leaves, parts_of, unflatten
-from peffects.staging.types import ArgumentType, as_array, type_of
-from peffects.staging.values import Missing, leaf_type, settle
+from peffects.staging.captures.inputs import KernelInputs
+from peffects.staging.captures.readers import Reader, reader
+from peffects.staging.captures.reads import (
+    Capture,
+    Path,
+    Root,
+    SameObject,
+    Static,
+    Unchanged,
+    token_of,
+)
+from peffects.staging.effects.running import EFFECT_CALLS
+from peffects.staging.hooks.callees import REPLACED
+from peffects.staging.hooks.hooks import resolve
+from peffects.staging.hooks.symbolic_sets import StagedSymbols
+from peffects.staging.loops.locals import Missing, leaf_type, settle
+from peffects.staging.numpy_surface.operators import NumpyArrays
+from peffects.staging.scalars.for_user import for_user, has_symbols
+from peffects.staging.scalars.held_symbols import check_holds_none
+from peffects.staging.scalars.symbols import is_symbolic, lift
+from peffects.staging.structures.accumulators import as_table, is_table
+from peffects.staging.structures.constants import ConstantColumn, ConstantTracer, chosen, number_of
+from peffects.staging.structures.packing import as_packed, declare
+from peffects.staging.structures.trees import (
+    TreeDef,
+    flatten,
+    is_tree,
+    map_leaves,
+    parts_of,
+    unflatten,
+)
+from peffects.staging.tracing.argument_types import ArgumentType, as_array, type_of
+from peffects.staging.tracing.recursion import no_overflow
+from peffects.staging.tracing.trace import Trace, staging
 
 understand_symbols(StagedSymbols())
 
@@ -88,7 +103,7 @@ class Staged:
     out_tree: TreeDef
     out_leaves: tuple[object, ...]
     captures: tuple[Capture, ...]
-    guards: tuple[Guard | SameObject, ...]
+    guards: tuple[Unchanged | SameObject, ...]
     constants: tuple[object, ...] = ()
 
     def arguments(
@@ -143,7 +158,7 @@ def stage(
     with trace.activate(), no_overflow():
         inputs.know(_known_function(plain), Path(Root()))
         if isinstance(plain, FunctionType):  # its code and defaults can be replaced
-            inputs.guards.append(Guard(Path(Root()), token_of(plain)))
+            inputs.guards.append(Unchanged(Path(Root()), token_of(plain)))
         symbols = _symbols(plain, args, kwargs, call_signature, inputs)
         new_args, new_kwargs = cast(Call, unflatten(call_signature.tree, symbols))
         _declare_packed((new_args, new_kwargs))

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from peffects.errors import DivisionError
-from peffects.places import speaks_for_users
-from peffects.staging.trace import here
+from peffects.machine.checking.locations import speaks_for_users
+from peffects.staging.tracing.trace import here
 from peffects.stepping.values import as_computed
 
 __all__ = ["Arithmetic"]

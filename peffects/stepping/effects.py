@@ -8,15 +8,15 @@ from collections.abc import Generator
 from types import GeneratorType
 from typing import Any, Final
 
-from peffects.effects import PERFORM, Tag
-from peffects.frames import TOP
-from peffects.machine import RAISED, RETURNED, Machine
+from peffects.machine.checking.locations import suspended_place
+from peffects.machine.checking.never_performed import NEWEST, settled
+from peffects.machine.handling.operations import PERFORM, Tag
+from peffects.machine.resuming.frames import TOP
+from peffects.machine.resuming.refusals import refuse_bare
+from peffects.machine.running.machine import RAISED, RETURNED, Machine
 from peffects.parallel.running import run_on
-from peffects.places import suspended_place
-from peffects.refusals import refuse_bare
-from peffects.staging.recursion import refuse_recursion, waiting_generators
-from peffects.staging.trace import is_internal
-from peffects.unperformed import NEWEST, settled
+from peffects.staging.tracing.recursion import refuse_recursion, waiting_generators
+from peffects.staging.tracing.trace import is_internal
 
 __all__ = ["run_to_debug"]
 

@@ -18,12 +18,13 @@ from peffects.errors import PeffectsError
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import Scalar, Table, Type
 from peffects.ir.traverse import can_fail
-from peffects.staging import maths, ops
-from peffects.staging.numpy_ufuncs import UFUNCS
-from peffects.staging.python_maths import MATH
+from peffects.staging.hooks.python_maths import MATH
+from peffects.staging.loops import ops
+from peffects.staging.numpy_surface.ufuncs import UFUNCS
+from peffects.staging.scalars import maths
 from peffects.staging.stage import Signature, Staged, signature, stage
-from peffects.staging.trace import here
-from peffects.staging.trees import flatten, map_leaves
+from peffects.staging.structures.trees import flatten, map_leaves
+from peffects.staging.tracing.trace import here
 from peffects.stepping.values import as_computed, computed_by, read
 
 __all__ = ["functions_of_numbers"]

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import KernelTypeError, UnknownIndexSetError, ValueRangeError
-from peffects.parallel.index_set import Fin, IndexSet
-from peffects.parallel.packed import Packed
-from peffects.parallel.structures import as_index_set, is_index_set
-from peffects.staging.domains import Domain
-from peffects.staging.loops import parameter_names
-from peffects.staging.records import is_static
-from peffects.staging.trace import here
-from peffects.staging.trees import TreeDef, flatten, unflatten
+from peffects.parallel.index_sets.index_set import Fin, IndexSet
+from peffects.parallel.index_sets.packed import Packed
+from peffects.parallel.index_sets.structures import as_index_set, is_index_set
+from peffects.staging.loops.parallel_loops import parameter_names
+from peffects.staging.structures.domains import Domain
+from peffects.staging.structures.records import is_static
+from peffects.staging.structures.trees import TreeDef, flatten, unflatten
+from peffects.staging.tracing.trace import here
 from peffects.stepping.places import packed_rows
 from peffects.stepping.records import as_records, records_of
 from peffects.stepping.values import Accumulator, Index, PastEnd, Set, State, copied

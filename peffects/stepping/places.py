@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from peffects.errors import BoundsError, IndexSetError, UnknownIndexSetError
-from peffects.parallel.dependent import Pairs, Range
-from peffects.parallel.index_set import Fin, Idx, IndexSet, Product
-from peffects.parallel.packed import Packed
-from peffects.parallel.structures import Elements, as_index_set
-from peffects.staging.trace import here
+from peffects.parallel.index_sets.dependent import Pairs, Range
+from peffects.parallel.index_sets.index_set import Fin, Idx, IndexSet, Product
+from peffects.parallel.index_sets.packed import Packed
+from peffects.parallel.index_sets.structures import Elements, as_index_set
+from peffects.staging.tracing.trace import here
 from peffects.stepping.values import Accumulator, Index, PastEnd, Row, Set
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Tables of records in a kernel that runs as plain Python: a structure of arrays, read by element.
 
-The counterpart of `RecordTable` in `staging/trees.py`.  Complex numbers need none: numpy has them.
+The counterpart of `RecordTable` in `staging/structures/trees.py`.  Complex numbers need none: numpy
+has them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import numpy as np
 
 from peffects.errors import KernelTypeError
 from peffects.ir.syntax import F64
-from peffects.parallel.packed import Packed
-from peffects.staging.records import is_record_of_tables
-from peffects.staging.tabular import items_of
-from peffects.staging.trace import here
-from peffects.staging.trees import (
+from peffects.parallel.index_sets.packed import Packed
+from peffects.staging.structures.records import is_record_of_tables
+from peffects.staging.structures.tabular import items_of
+from peffects.staging.structures.trees import (
     Composite,
     Leaf,
     Node,
@@ -27,6 +27,7 @@ from peffects.staging.trees import (
     leaf_count,
     unflatten,
 )
+from peffects.staging.tracing.trace import here
 from peffects.stepping.values import Accumulator, Int
 
 __all__ = ["RecordSums", "Records", "as_records", "records_of", "without_records"]

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peffects.errors import UnknownIndexSetError
-from peffects.parallel.structures import is_index_set
-from peffects.staging import folds, lists, states
-from peffects.staging.loops import parameter_names
-from peffects.staging.trace import here
-from peffects.staging.trees import flatten, map_leaves
+from peffects.parallel.index_sets.structures import is_index_set
+from peffects.staging.hooks import states
+from peffects.staging.loops import folds, lists
+from peffects.staging.loops.parallel_loops import parameter_names
+from peffects.staging.structures.trees import flatten, map_leaves
+from peffects.staging.tracing.trace import here
 from peffects.stepping.loops import Rows, as_sets, iterate, positions
 from peffects.stepping.values import Accumulator, Index, Set, State, as_computed, copied
 
@@ -27,7 +28,7 @@ _RUNNING: Mapping[Function, Callable[..., NDArray[Any]]] = {
 }  # fmt: skip
 
 
-class Session(Protocol):
+class SequentialSession(Protocol):
     """What is needed of the debugging run."""
 
     indices: list[tuple[str, tuple[Index, ...]]]
@@ -39,7 +40,7 @@ class Session(Protocol):
         """`owner[key]`, tested."""
 
 
-def sequential_operations(session: Session) -> dict[object, Function]:
+def sequential_operations(session: SequentialSession) -> dict[object, Function]:
     """What is called in place of the sequential loop operations."""
     loops = _Loops(session)
     found: dict[object, Function] = {
@@ -96,7 +97,7 @@ class Combined(State):
 
 
 class _Loops:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SequentialSession) -> None:
         self.session = session
 
     # --- rounds ----------------------------------------------------------------------------------

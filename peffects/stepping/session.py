@@ -23,20 +23,20 @@ from peffects.errors import (
 )
 from peffects.ir.messages import bounds_error, bounds_text
 from peffects.ir.syntax import BOOL, F64, Monoid
-from peffects.parallel.index_set import Idx
-from peffects.parallel.packed import Packed
+from peffects.parallel.index_sets.index_set import Idx
+from peffects.parallel.index_sets.packed import Packed
 from peffects.parallel.running import run
-from peffects.staging import checks, lazy, ops
-from peffects.staging.for_user import for_user
-from peffects.staging.functions import is_users
-from peffects.staging.loops import parameter_names
-from peffects.staging.promotion import scalar_of
-from peffects.staging.records import record_spec
-from peffects.staging.recursion import no_overflow
-from peffects.staging.tables import refuse_write
-from peffects.staging.trace import here
-from peffects.staging.trees import Node, flatten, map_leaves, unflatten
-from peffects.staging.types import as_array
+from peffects.staging.loops import checks, lazy, ops
+from peffects.staging.loops.parallel_loops import parameter_names
+from peffects.staging.rewriting.rewritten import is_users
+from peffects.staging.scalars.for_user import for_user
+from peffects.staging.structures.records import record_spec
+from peffects.staging.structures.tables import refuse_write
+from peffects.staging.structures.trees import Node, flatten, map_leaves, unflatten
+from peffects.staging.tracing.argument_types import as_array
+from peffects.staging.tracing.promotion import scalar_of
+from peffects.staging.tracing.recursion import no_overflow
+from peffects.staging.tracing.trace import here
 from peffects.stepping.arithmetic import Arithmetic
 from peffects.stepping.effects import run_to_debug
 from peffects.stepping.functions import functions_of_numbers

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from peffects.errors import KernelTypeError
 from peffects.ir.evaluate import COMBINE, identity_of
 from peffects.ir.syntax import Monoid, Scalar
-from peffects.parallel.dependent import Pairs
-from peffects.parallel.index_set import Fin, Idx, IndexSet
-from peffects.parallel.structures import as_index_set
-from peffects.staging.for_user import for_user
-from peffects.staging.tables import refuse_write
-from peffects.staging.trace import here
-from peffects.staging.trees import map_leaves
+from peffects.parallel.index_sets.dependent import Pairs
+from peffects.parallel.index_sets.index_set import Fin, Idx, IndexSet
+from peffects.parallel.index_sets.structures import as_index_set
+from peffects.staging.scalars.for_user import for_user
+from peffects.staging.structures.tables import refuse_write
+from peffects.staging.structures.trees import map_leaves
+from peffects.staging.tracing.trace import here
 
 __all__ = [
     "Accumulator",

@@ -5,8 +5,8 @@ Lines with `# refused` are mistakes that a checker has to find.
 
 from typing import reveal_type
 
-from peffects.effects import Eff, Effect, Operation, Par, effectful
-from peffects.handling import handle
+from peffects.machine.handling.operations import Eff, Effect, Operation, Par, effectful
+from peffects.machine.handling.handler import handle
 from peffects.handlers import (
     Accum,
     Reader,

@@ -5,7 +5,7 @@ Lines with `# refused` are mistakes that a checker has to find.
 
 from typing import reveal_type
 
-from peffects.effects import Eff, effectful
+from peffects.machine.handling.operations import Eff, effectful
 from peffects.handlers import (
     Amb,
     Clock,
@@ -47,7 +47,7 @@ from peffects.handlers import (
     throw,
     weighted_worlds,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
 from peffects.parallel import Fin, pfor, run
 
 

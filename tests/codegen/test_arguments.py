@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.codegen.arguments import input_writer, output_reader
-from peffects.codegen.loops import InputScalar, InputSize, OutputScalar
-from peffects.codegen.workspace import Workspace
+from peffects.codegen.launch.arguments import input_writer, output_reader
+from peffects.codegen.launch.workspace import Workspace
+from peffects.codegen.program.loop_programs import InputScalar, InputSize, OutputScalar
 from peffects.errors import ValueRangeError
 
 SLOT = 9

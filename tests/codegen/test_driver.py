@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peffects.codegen import driver
-from peffects.codegen.driver import (
+from peffects.codegen.launch import threads as driver
+from peffects.codegen.launch.threads import (
     set_threads,
     thread_count,
     threading_layer,

@@ -13,9 +13,9 @@ import pytest
 from compiled import CompiledProgram, assert_equals_evaluate
 from programs import Sketch, num, reduce, tabulate
 
-from peffects.codegen.cpu import compile_cpu
-from peffects.codegen.launcher import launch_options
-from peffects.codegen.loops import TICK_STRIDE
+from peffects.codegen.launch.cpu import compile_cpu
+from peffects.codegen.launch.launcher import launch_options
+from peffects.codegen.program.loop_programs import TICK_STRIDE
 from peffects.errors import LaunchTimeoutError
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, index_var

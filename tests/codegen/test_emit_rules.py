@@ -9,7 +9,7 @@ import pytest
 from compiled import CompiledProgram, assert_same
 from programs import Sketch
 
-from peffects.codegen.emit_rules import emit_rules
+from peffects.codegen.emit.rules import emit_rules
 from peffects.errors import InternalError
 from peffects.ir import primitives as p
 from peffects.ir.primitives import PRIMITIVES, Primitive

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from peffects.codegen import entry_lock
-from peffects.codegen.entry_lock import locked
+from peffects.codegen.load import entry_lock
+from peffects.codegen.load.entry_lock import locked
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from peffects.codegen.entry_lock import locked
+from peffects.codegen.load.entry_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

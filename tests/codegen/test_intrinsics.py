@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit, types
 
-from peffects.codegen import intrinsics
-from peffects.codegen.intrinsics import DTYPES, frame_get, frame_set, load, store
-from peffects.codegen.loader import Module
-from peffects.codegen.loader import load as load_source
-from peffects.codegen.loops import (
+from peffects.codegen.launch.workspace import AnyArray, Workspace
+from peffects.codegen.load.loader import Module
+from peffects.codegen.load.loader import load as load_source
+from peffects.codegen.native import intrinsics
+from peffects.codegen.native.intrinsics import DTYPES, frame_get, frame_set, load, store
+from peffects.codegen.program.loop_programs import (
     CANCEL_SLOT,
     CHUNKS_SLOT,
     FAILED_SLOT,
@@ -28,7 +29,6 @@ from peffects.codegen.loops import (
     TICKS_SLOT,
     TRIP_SLOT,
 )
-from peffects.codegen.workspace import AnyArray, Workspace
 
 SPECIAL: dict[str, list[Any]] = {
     "float64": [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, math.pi],
@@ -37,7 +37,7 @@ SPECIAL: dict[str, list[Any]] = {
 }
 
 HEAD = """
-from peffects.codegen.intrinsics import *
+from peffects.codegen.native.intrinsics import *
 i64, word = frame_get("int64"), store("int64")
 """
 COPY = (

@@ -25,8 +25,8 @@ del others[::2]
 
 import numpy as np
 import peffects as pe
-from peffects import compile as compiling
-from peffects.codegen.loader import digest_of
+from peffects.kernels import pipeline
+from peffects.codegen.load.loader import digest_of
 from examples import kernel_regression, lennard_jones, logistic_regression
 from fuzz.choices import Seeded
 from fuzz.kernel_programs import arguments, kernel_program
@@ -39,7 +39,7 @@ class Found(Exception):
 def find(source, kernels, key="", name=""):
     raise Found(digest_of(source, kernels, key))
 
-compiling.load = find
+pipeline.load = find
 X = np.linspace(0.1, 1.0, 8).reshape(4, 2)
 
 def random_kernel(seed):
@@ -76,7 +76,7 @@ keys = {}
 found = [*programs()]
 order.shuffle(found)
 for name, function, args in found:
-    function = pe.kernel(function) if not isinstance(function, pe.kernels.Kernel) else function
+    function = pe.kernel(function) if not isinstance(function, pe.Kernel) else function
     ways = {
         "value": lambda: function(*args),
         "vjp": lambda: pe.vjp(function, *args),

@@ -20,10 +20,11 @@ from loop_programs import (
     steps,
 )
 
-from peffects.codegen import sizes
-from peffects.codegen.driver import threads
-from peffects.codegen.launcher import Executable
-from peffects.codegen.loops import (
+from peffects.codegen.launch.launcher import Executable
+from peffects.codegen.launch.threads import threads
+from peffects.codegen.launch.workspace import AnyArray
+from peffects.codegen.program import sizes
+from peffects.codegen.program.loop_programs import (
     SERIAL,
     Buffer,
     Const,
@@ -34,7 +35,6 @@ from peffects.codegen.loops import (
     Role,
     SlotSize,
 )
-from peffects.codegen.workspace import AnyArray
 from peffects.errors import (
     AllocationError,
     BoundsError,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from loop_programs import dot, linger, scaled_sum, steps, wait_for_others
 
-from peffects.codegen.driver import threads
-from peffects.codegen.launcher import Progress, launch_options
+from peffects.codegen.launch.launcher import Progress, launch_options
+from peffects.codegen.launch.threads import threads
 from peffects.errors import LaunchTimeoutError
 
 ENDLESS = 1 << 40

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 from llvmlite import ir
 
-from peffects.codegen import cache, llvm_values
-from peffects.codegen.loader import load, statistics
+from peffects.codegen.load import cache
+from peffects.codegen.load.loader import load, statistics
+from peffects.codegen.native import llvm_values
 from peffects.errors import InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
 
 SCALE = """
-from peffects.codegen.intrinsics import frame_get, frame_set
+from peffects.codegen.native.intrinsics import frame_get, frame_set
 get, set_ = frame_get("float64"), frame_set("float64")
 
 def scale(chunk, frame):
@@ -32,7 +33,7 @@ def scale(chunk, frame):
 LAUNCH = """
 import sys
 from loop_programs import dot
-from peffects.codegen.loader import statistics
+from peffects.codegen.load.loader import statistics
 import numpy as np
 x = np.arange(100.0)
 f = dot(work_ns=100_000)
@@ -181,7 +182,7 @@ def test_function_whose_text_is_in_no_key_is_refused(
 ) -> None:
     """Else its change would go on giving the code of before."""
     text = source(8.5).replace("* 8.5", "* half(8.5)")
-    text = "from peffects.special import digamma as half\n" + text
+    text = "from peffects.numerics.special import digamma as half\n" + text
     load(text, ["scale"])
     assert len(list(cache.entries())) == 1
     cache.clear()

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from programs import Sketch, num, reduce, tabulate
 from strategies import programs as random_programs
 
-from peffects.codegen.cpu import compile_cpu
-from peffects.codegen.driver import threads
-from peffects.codegen.loops import MOST_OPERANDS
-from peffects.codegen.lower_accumulate import Strategy
+from peffects.codegen.launch.cpu import compile_cpu
+from peffects.codegen.launch.threads import threads
+from peffects.codegen.lower.accumulate import Strategy
+from peffects.codegen.program.loop_programs import MOST_OPERANDS
 from peffects.errors import (
     BoundsError,
     InternalError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peffects.codegen.lower_checks import check_failure
+from peffects.codegen.lower.checks import check_failure
 from peffects.errors import ValueRangeError
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import BOOL, F64, I64, Check, Lit, Var

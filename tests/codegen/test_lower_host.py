@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from strategies import programs as random_programs
 
 import peffects as pe
-from peffects.codegen import lower_host
-from peffects.codegen.driver import threads
-from peffects.codegen.loops import UNBOUNDED_NS, HostLoop, Launch, Stage
+from peffects.codegen.launch.threads import threads
+from peffects.codegen.lower import host as lower_host
+from peffects.codegen.program.loop_programs import UNBOUNDED_NS, HostLoop, Launch, Stage
 from peffects.errors import PeffectsError
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import Program
-from peffects.kernels import Kernel
+from peffects.kernels.kernel import Kernel
 from peffects.optimize.pipeline import optimize
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ import pytest
 from compiled import CompiledProgram, assert_equals_evaluate
 from programs import Sketch, num, tabulate
 
-from peffects.codegen.cpu import compile_cpu
-from peffects.codegen.lower_accumulate import Strategy
+from peffects.codegen.launch.cpu import compile_cpu
+from peffects.codegen.lower.accumulate import Strategy
 from peffects.ir import primitives as p
 from peffects.ir.builder import index_var, int_lit, lit_like
 from peffects.ir.syntax import F32, F64, Atom, Bounds, Fold, Program, Ref, Var, WithAcc

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from programs import Sketch, matmul, reduce, tabulate
 
-from peffects.codegen.driver import threads
-from peffects.codegen.loops import Launch
-from peffects.codegen.product_frame import BLOCK_COLUMNS, BLOCK_ROWS, DEPTH
+from peffects.codegen.launch.threads import threads
+from peffects.codegen.program.loop_programs import Launch
+from peffects.codegen.program.product_frame import BLOCK_COLUMNS, BLOCK_ROWS, DEPTH
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import (

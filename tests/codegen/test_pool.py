@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from loop_programs import KERNELS, dot, linger, scaled_sum, steps, wait_for_others
 
-from peffects.codegen import pool
-from peffects.codegen.driver import run_team, threads
-from peffects.codegen.launcher import launch_options
-from peffects.codegen.loader import load
-from peffects.codegen.loops import CHUNKS_SLOT, FAILED_SLOT, TRIP_SLOT
-from peffects.codegen.pool import Pool, current_pool
-from peffects.codegen.workspace import Workspace, address_of
+from peffects.codegen.launch import pool
+from peffects.codegen.launch.launcher import launch_options
+from peffects.codegen.launch.pool import Pool, current_pool
+from peffects.codegen.launch.threads import run_team, threads
+from peffects.codegen.launch.workspace import Workspace, address_of
+from peffects.codegen.load.loader import load
+from peffects.codegen.program.loop_programs import CHUNKS_SLOT, FAILED_SLOT, TRIP_SLOT
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 16])
@@ -148,7 +148,7 @@ def test_process_ends_while_the_threads_spin_or_sleep() -> None:
 import sys, time
 import numpy as np
 from loop_programs import dot
-from peffects.codegen.driver import set_threads
+from peffects.codegen.launch.threads import set_threads
 set_threads(4)
 x = np.ones(100)
 assert dot(work_ns=100_000)(x, x, 100) == (100.0,)
@@ -167,7 +167,7 @@ time.sleep(float(sys.argv[1]))
 
 def test_pool_needs_no_numba() -> None:
     code = (
-        "import sys; from peffects.codegen.pool import current_pool; current_pool(); "
+        "import sys; from peffects.codegen.launch.pool import current_pool; current_pool(); "
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from staged import staged
 
 import peffects as pe
-from peffects.codegen import lower_host
+from peffects.codegen.lower import host as lower_host
 from peffects.differentiate.programs import value_and_grad_program
 from peffects.ir.evaluate import evaluate
 from peffects.ir.running import widen

@@ -10,9 +10,9 @@ from compiled import CompiledProgram, assert_same
 from numpy.typing import NDArray
 from programs import Sketch, reduce, tabulate
 
-from peffects.codegen.driver import threads
-from peffects.codegen.loops import Launch
-from peffects.codegen.product_frame import DEPTH
+from peffects.codegen.launch.threads import threads
+from peffects.codegen.program.loop_programs import Launch
+from peffects.codegen.program.product_frame import DEPTH
 from peffects.ir import primitives as p
 from peffects.ir.evaluate import evaluate
 from peffects.ir.syntax import F32, F64, Atom, Monoid, Program, Ref, Scalar, Table, Var, WithAcc

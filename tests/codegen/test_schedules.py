@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.codegen import driver
-from peffects.codegen.pool import TEAM_WORDS
+from peffects.codegen.launch import threads as driver
+from peffects.codegen.launch.pool import TEAM_WORDS
 from peffects.errors import BoundsError
 
 Order = Callable[[range], Sequence[int]]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.codegen.loops import (
+from peffects.codegen.program.loop_programs import (
     FREE,
     REDUCING,
     SERIAL,
@@ -18,15 +18,15 @@ from peffects.codegen.loops import (
     HostLoop,
     Launch,
     Natural,
-    Product,
-    Quotient,
     Role,
     SizeExpr,
+    SizeProduct,
+    SizeQuotient,
+    SizeSum,
     SlotSize,
-    Sum,
     Within,
 )
-from peffects.codegen.sizes import (
+from peffects.codegen.program.sizes import (
     bytes_of,
     chunk_count,
     shape_function,
@@ -39,9 +39,9 @@ WORDS = memoryview(array("q", [3, -2, 5, 1 << 62]))
 sizes = st.recursive(
     st.builds(Const, st.integers(-9, 9)) | st.builds(SlotSize, st.integers(0, 3)),
     lambda inner: (
-        st.builds(Product, st.lists(inner, max_size=3).map(tuple))
-        | st.builds(Sum, st.lists(inner, max_size=3).map(tuple))
-        | st.builds(Quotient, inner, st.integers(1, 9))
+        st.builds(SizeProduct, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(SizeSum, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(SizeQuotient, inner, st.integers(1, 9))
         | st.builds(Natural, inner)
         | st.builds(Within, inner, st.integers(-9, 9), st.integers(-9, 99), inner)
     ),
@@ -55,14 +55,14 @@ def meaning(size: SizeExpr) -> int:
             return value
         case SlotSize(slot):
             return int(WORDS[slot])
-        case Product(terms):
+        case SizeProduct(terms):
             result = 1
             for term in terms:
                 result *= meaning(term)
             return result
-        case Sum(terms):
+        case SizeSum(terms):
             return sum(meaning(term) for term in terms)
-        case Quotient(size, divisor):
+        case SizeQuotient(size, divisor):
             return math.ceil(Fraction(meaning(size), divisor))
         case Natural(size):
             return max(meaning(size), 0)
@@ -79,11 +79,11 @@ def test_size_function_is_the_meaning(size: SizeExpr) -> None:
 def test_shape_function_gives_dimensions_and_bytes(dims: list[SizeExpr]) -> None:
     shape, size = shape_function(dims, 8)(WORDS)
     assert shape == tuple(map(meaning, dims))
-    assert size == meaning(Product((Const(8), *dims)))
+    assert size == meaning(SizeProduct((Const(8), *dims)))
 
 
 def test_sizes_beyond_64_bits_are_exact() -> None:
-    assert size_function(Product((SlotSize(3), SlotSize(3))))(WORDS) == 1 << 124
+    assert size_function(SizeProduct((SlotSize(3), SlotSize(3))))(WORDS) == 1 << 124
 
 
 def test_work_of_a_host_loop_is_that_of_all_its_iterations() -> None:

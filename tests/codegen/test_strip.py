@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from programs import Sketch, num, reduce, tabulate
 from strategies import programs as random_programs
 
-from peffects.codegen import strip
-from peffects.codegen.cpu import compile_cpu
-from peffects.codegen.loop_ir import STRIP_WIDTH
+from peffects.codegen.launch.cpu import compile_cpu
+from peffects.codegen.lower import strip_mining as strip
+from peffects.codegen.program.loop_ir import STRIP_WIDTH
 from peffects.errors import PeffectsError
 from peffects.ir import primitives as p
 from peffects.ir.builder import Builder, index_var, int_lit

@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 import peffects as pe
-from peffects.codegen.driver import threads
+from peffects.codegen.launch.threads import threads
 from peffects.handlers import accum, accumulate
 
 Array = NDArray[Any]

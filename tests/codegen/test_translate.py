@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peffects.codegen.loader import load
+from peffects.codegen.load.loader import load
 from peffects.errors import InternalError
 
 HEAD = """
 import math
 from numba import float32 as f32, float64 as f64, int8 as i8, int64 as i64, uint64 as u64
-from peffects.codegen.intrinsics import frame_get, frame_set
+from peffects.codegen.native.intrinsics import frame_get, frame_set
 x, y, put = frame_get("float64"), frame_get("int64"), frame_set("float64")
 """
 

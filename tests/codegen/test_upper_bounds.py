@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.codegen.loops import Const, SlotSize
-from peffects.codegen.lower_facts import Facts, is_natural, upper_bound
-from peffects.codegen.sizes import size_function
+from peffects.codegen.lower.facts import Uses, is_natural, upper_bound
+from peffects.codegen.program.loop_programs import Const, SlotSize
+from peffects.codegen.program.sizes import size_function
 from peffects.ir import primitives as p
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Lit, Prim, Var
@@ -38,7 +38,7 @@ trees = st.recursive(
 )
 
 
-def defined(tree: Tree, facts: Facts) -> Var | Lit:
+def defined(tree: Tree, facts: Uses) -> Var | Lit:
     """The variable that is set to `tree`."""
     if isinstance(tree, Var | Lit):
         return tree
@@ -69,7 +69,7 @@ def leaf(atom: Any) -> Any:
     st.lists(st.integers(0, 9), min_size=2, max_size=2),
 )
 def test_no_value_is_above_its_bound(tree: Tree, numbers: list[int], sizes: list[int]) -> None:
-    words, facts = numbers + sizes, Facts(sizes=set(SIZES))
+    words, facts = numbers + sizes, Uses(sizes=set(SIZES))
     atom, value = defined(tree, facts), value_of(tree, words)
     if is_natural(atom, facts):
         assert value >= 0
@@ -83,11 +83,11 @@ def test_what_has_a_bound() -> None:
     has = [(p.ADD, x, n), (p.SUB, x, n), (p.MUL, n, m), (p.MIN, x, n), (p.MAX, x, n),
            (p.FLOORDIV, x, n), (p.MOD, x, n)]  # fmt: skip
     for tree in has:
-        facts = Facts(sizes=set(SIZES))
+        facts = Uses(sizes=set(SIZES))
         assert upper_bound(defined(tree, facts), facts, leaf) is not None, tree
     for tree in [(p.SUB, n, x), (p.MUL, x, n), (p.FLOORDIV, n, x), (p.MOD, n, x)]:
-        facts = Facts(sizes=set(SIZES))
+        facts = Uses(sizes=set(SIZES))
         assert upper_bound(defined(tree, facts), facts, leaf) is None, tree
     # of two bounds the one that is known when the program is made
-    facts = Facts(sizes=set(SIZES))
+    facts = Uses(sizes=set(SIZES))
     assert upper_bound(defined((p.MIN, n, int_lit(7)), facts), facts, leaf) == Const(7)

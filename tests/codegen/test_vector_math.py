@@ -12,7 +12,7 @@ from compiled import CompiledProgram
 from numba import njit, types
 from programs import Sketch, tabulate
 
-from peffects.codegen.cpu import compile_cpu
+from peffects.codegen.launch.cpu import compile_cpu
 from peffects.ir import primitives as p
 from peffects.ir.primitives import Primitive
 from peffects.ir.syntax import F32, F64, Program, Scalar

@@ -6,8 +6,8 @@ import os
 import threading
 import time
 
-from peffects.codegen import workers
-from peffects.codegen.workers import start
+from peffects.codegen.launch import helper_threads as workers
+from peffects.codegen.launch.helper_threads import start
 
 
 def idle() -> None:

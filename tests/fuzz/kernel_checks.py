@@ -12,8 +12,8 @@ from fuzz.sources import check_polite, load
 
 import peffects as pe
 from peffects.ir.evaluate import evaluate
-from peffects.kernels import Kernel
-from peffects.staging.trees import flatten
+from peffects.kernels.kernel import Kernel
+from peffects.staging.structures.trees import flatten
 
 __all__ = ["check_derivatives", "check_gradients", "check_values"]
 

@@ -16,7 +16,7 @@ from fuzz.sources import EndlessError, OursError, check_polite, limited, load
 
 import peffects as pe
 from peffects import PeffectsError
-from peffects.kernels import Kernel
+from peffects.kernels.kernel import Kernel
 
 __all__ = ["check_wrong_effects", "check_wrong_kernel"]
 

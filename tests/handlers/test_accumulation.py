@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.effects import effectful
 from peffects.handlers import Accum, accum, accumulate
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import (
     ADD,
     ALL,

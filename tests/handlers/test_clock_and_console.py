@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.errors import EffectArgumentError, TraverseError
 from peffects.handlers import (
     Clock,
@@ -21,7 +20,8 @@ from peffects.handlers import (
     terminal,
     write_line,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.effects import effectful
 from peffects.errors import EffectArgumentError
 from peffects.handlers import (
     Random,
@@ -25,9 +24,10 @@ from peffects.handlers import (
     uniform,
 )
 from peffects.handlers.random import Bits, Normal, Uniform
-from peffects.handling import Handler, handle
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.operations import effectful
+from peffects.numerics.threefry import fold_in, new_key, split, to_normal, to_uniform
 from peffects.parallel import Executor, Fin, Serial, Shuffled, Threads, pfor, run
-from peffects.threefry import fold_in, new_key, split, to_normal, to_uniform
 
 EXECUTORS: list[Executor] = [Serial(), Shuffled(3), Threads(2, chunk=1)]
 

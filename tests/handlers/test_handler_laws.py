@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peffects.effects import effectful
 from peffects.handlers import (
     Ok,
     accum,
@@ -61,7 +60,8 @@ from peffects.handlers import (
     weak_exceptions,
     weighted_worlds,
 )
-from peffects.handling import Handler, handle
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import (
     JOIN,
     Executor,

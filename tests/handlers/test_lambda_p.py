@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.errors import TraverseError
 from peffects.handlers import (
     Accum,
@@ -27,7 +26,8 @@ from peffects.handlers import (
     uniform,
     weak_exceptions,
 )
-from peffects.handling import ParHandler, handle
+from peffects.machine.handling.handler import ParHandler, handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import ADD, CONCATENATE, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

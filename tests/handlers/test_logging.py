@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.handlers import (
     Log,
     Message,
@@ -22,7 +21,8 @@ from peffects.handlers import (
     warning,
     weak_exceptions,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 EXECUTORS: list[Executor] = [Serial(), Shuffled(3), Threads(2, chunk=1)]

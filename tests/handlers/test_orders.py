@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.handlers import (
     Err,
     Ok,
@@ -38,7 +37,8 @@ from peffects.handlers import (
     weak_exceptions,
     weighted_worlds,
 )
-from peffects.handling import Handler, handle
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import ADD, JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "effects.md"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peffects.effects import effectful
 from peffects.errors import ScanDependenceError
 from peffects.handlers import Scan, accum, accumulate, prefix_sums, scan
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import (
     ADD,
     JOIN,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.handlers import (
     Progress,
     accum,
@@ -18,7 +17,8 @@ from peffects.handlers import (
     progress,
     progress_bar,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import ADD, Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

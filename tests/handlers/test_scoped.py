@@ -13,8 +13,6 @@ from typing import Any, Never
 
 import pytest
 
-from peffects.clauses import final, multi
-from peffects.effects import Effect, Operation, effectful
 from peffects.handlers import (
     Err,
     Ok,
@@ -34,9 +32,11 @@ from peffects.handlers import (
     weak_exceptions,
 )
 from peffects.handlers.amb import Amb, AmbOp, Fail
-from peffects.handling import Handler, handle
+from peffects.machine.handling.clauses import final, multi
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.operations import Effect, Operation, effectful
+from peffects.machine.resuming.resumption import Resumption
 from peffects.parallel import run
-from peffects.resumption import Resumption
 
 
 @effectful

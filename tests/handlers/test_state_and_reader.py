@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.errors import TraverseError
 from peffects.handlers import Reader, State, ask, get, local, put, reader, run_state
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import Executor, Fin, Serial, Shuffled, Threads, pfor, run
 
 

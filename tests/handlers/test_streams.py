@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from peffects.effects import effectful, shared
 from peffects.errors import NotAComputationError, TraverseError
 from peffects.handlers import all_worlds, amb, get, put, run_state
 from peffects.handlers.streams import Emit, Source, emit, feed, iterate, take
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful, shared
 from peffects.parallel import Fin, pfor, run
 
 

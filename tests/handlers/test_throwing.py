@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.errors import UnhandledEffectError
 from peffects.handlers import (
     Accum,
@@ -30,10 +29,11 @@ from peffects.handlers import (
     throw,
     weak_exceptions,
 )
-from peffects.handling import Handler, handle
-from peffects.masking import mask
+from peffects.machine.handling.handler import Handler, handle
+from peffects.machine.handling.masking import mask
+from peffects.machine.handling.operations import effectful
+from peffects.machine.running.scopes import restore_states, states_up_to
 from peffects.parallel import JOIN, Executor, Fin, Serial, Shuffled, Threads, pfor, run
-from peffects.scopes import restore_states, states_up_to
 from peffects.source import UNKNOWN
 
 pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away

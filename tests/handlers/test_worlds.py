@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful, once
 from peffects.errors import EffectArgumentError, TraverseError
 from peffects.handlers import (
     Amb,
@@ -29,7 +28,8 @@ from peffects.handlers import (
     uniform,
     weighted_worlds,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful, once
 from peffects.parallel import (
     ADD,
     JOIN,

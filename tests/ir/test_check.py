@@ -46,7 +46,7 @@ from peffects.ir.syntax import (
     Var,
     WithAcc,
 )
-from peffects.ir.traverse import free_vars, is_pure
+from peffects.ir.traverse import accumulated_refs, can_fail, free_vars
 
 X = Var("x", F64)
 R = Var("r", Ref(Monoid.ADD, F64))
@@ -168,10 +168,11 @@ def test_substitution_reaches_types() -> None:
     assert s.known["n"] not in free_vars(replaced)
 
 
-def test_purity() -> None:
+def test_what_may_fail_and_what_writes() -> None:
     update: Expr = Accumulate(R, (), X, Bounds.PROVED)
     region = WithAcc((R,), Block((Binding((), update),), ()))
-    assert not is_pure(update)
-    assert is_pure(region)
+    assert list(accumulated_refs(Block((Binding((), update),), ()))) == [R]
+    assert not can_fail(update)
+    assert not can_fail(region)
     checked = Index(Var("t", Table((I.type.set,), F64)), (int_lit(0),), Bounds.CHECKED)  # type: ignore[union-attr]
-    assert not is_pure(checked)
+    assert can_fail(checked)

@@ -11,11 +11,11 @@ from compiled import CompiledProgram, assert_same
 from numpy.typing import NDArray
 
 import peffects as pe
-from peffects.codegen.driver import threads
+from peffects.codegen.launch.threads import threads
 from peffects.ir.evaluate import evaluate
 from peffects.ir.products import matrix_product
 from peffects.ir.syntax import Block, Program, WithAcc
-from peffects.kernels import Kernel
+from peffects.kernels.kernel import Kernel
 from peffects.optimize.pipeline import LAST, PASSES, optimize
 from peffects.optimize.split_products import split_products
 

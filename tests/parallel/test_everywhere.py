@@ -17,7 +17,6 @@ from fuzz.effect_programs import effect_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peffects.effects import Effect, Operation, effectful
 from peffects.errors import (
     IndexSetError,
     MissingYieldFromError,
@@ -32,7 +31,8 @@ from peffects.handlers import (
     parallel_worlds,
     run_state,
 )
-from peffects.handling import Handler, ParHandler, handle
+from peffects.machine.handling.handler import Handler, ParHandler, handle
+from peffects.machine.handling.operations import Effect, Operation, effectful
 from peffects.parallel import (
     CONCATENATE,
     Executor,
@@ -42,12 +42,12 @@ from peffects.parallel import (
     Serial,
     Shuffled,
     Threads,
-    executors,
     pfor,
     report,
     run,
     run_async,
 )
+from peffects.parallel.executors import local as executors
 
 
 @pytest.fixture(scope="module")

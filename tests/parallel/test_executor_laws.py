@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peffects.effects import effectful
 from peffects.handlers import (
     accum,
     accumulate,
@@ -21,9 +20,10 @@ from peffects.handlers import (
     uniform,
     weak_exceptions,
 )
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import CONCATENATE, Fin, Processes, Serial, Shuffled, Threads, pfor, run
-from peffects.parallel.executors import ChunkPlan
+from peffects.parallel.executors.local import ChunkPlan
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from peffects.effects import effectful
 from peffects.errors import LoopCancelled
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import (
     Executor,
     Fin,

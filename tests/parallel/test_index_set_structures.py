@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import peffects as pe
 from peffects.errors import IndexSetError
 from peffects.parallel import Fin, IndexSet, Product, Table, pfor, run
-from peffects.parallel.structures import Struct
+from peffects.parallel.index_sets.structures import Struct
 
 
 class Color(enum.Enum):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peffects.effects import Effect, Operation, effectful
 from peffects.errors import IndexSetError, NotAComputationError, TraverseError
 from peffects.handlers import accum, accumulate, get, prng, run_state, uniform
-from peffects.handling import ParHandler, handle
+from peffects.machine.handling.handler import ParHandler, handle
+from peffects.machine.handling.operations import Effect, Operation, effectful
 from peffects.parallel import ADD, Executor, Fin, Idx, Serial, Shuffled, Table, Threads, pfor, run
 
 EXECUTORS = [Serial(), Shuffled(5), Threads(1), Threads(3, chunk=1), Threads(3)]

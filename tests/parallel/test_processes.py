@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import peffects as pe
-from peffects.effects import effectful
 from peffects.errors import LoopCancelled, MissingExtraError, NotPicklable, WorkerDied
 from peffects.handlers import Err, Ok, accum, accumulate, attempt, get, put, run_state, throw
-from peffects.handling import handle
+from peffects.machine.handling.handler import handle
+from peffects.machine.handling.operations import effectful
 from peffects.parallel import ADD, Fin, Processes, pfor, report, run
 
 

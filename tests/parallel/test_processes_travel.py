@@ -21,8 +21,6 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.debugging import debug_checks, debugging
-from peffects.effects import Effect, Operation, effectful, operations_of
 from peffects.errors import NotPicklable
 from peffects.handlers import (
     accum,
@@ -37,9 +35,11 @@ from peffects.handlers import (
     run_state,
 )
 from peffects.handlers.state import State
-from peffects.handling import BasicHandler, handle
+from peffects.machine.checking.debugging import debug_checks, debugging
+from peffects.machine.handling.handler import BasicHandler, handle
+from peffects.machine.handling.operations import Effect, Operation, effectful, operations_of
+from peffects.machine.running.pickling import pickled, unpickled
 from peffects.parallel import ADD, Executor, Fin, Processes, Serial, pfor, run
-from peffects.pickling import pickled, unpickled
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from peffects.awaiting import Async, Await, await_
-from peffects.clauses import final
-from peffects.effects import Effect, Operation, effectful
 from peffects.errors import AwaitError, HandlerDefinitionError, MissingYieldFromError
 from peffects.handlers import accum, accumulate, all_worlds, amb, attempt, run_state, throw
 from peffects.handlers.state import get, put
-from peffects.handling import Handler, handle, handler
+from peffects.machine.handling.awaiting import Async, Await, await_
+from peffects.machine.handling.clauses import final
+from peffects.machine.handling.handler import Handler, handle, handler
+from peffects.machine.handling.operations import Effect, Operation, effectful
 from peffects.parallel import CONCATENATE, Fin, pfor, report, run, run_async
 
 pytestmark = pytest.mark.filterwarnings("ignore:PE109")  # made, compared, thrown away

@@ -10,8 +10,8 @@ import pytest
 from staged import run
 
 import peffects as pe
-from peffects.staging.array_likes import takes_arrays
-from peffects.staging.numpy_functions import FUNCTIONS
+from peffects.staging.numpy_surface.array_likes import takes_arrays
+from peffects.staging.numpy_surface.functions import FUNCTIONS
 
 X = np.array([1.0, 2.0, 3.0])
 

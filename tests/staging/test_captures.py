@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from staged import call, pe, staged
 
-from peffects.staging.captures import Constant, Path, StepKind
+from peffects.staging.captures.reads import Constant, Path, StepKind
 
 WEIGHTS = np.ones(3)
 SCALE = 2.0

@@ -9,9 +9,9 @@ import pytest
 from staged import check_refused, run
 
 import peffects as pe
-from peffects.codegen.loops import MOST_OPERANDS
+from peffects.codegen.program.loop_programs import MOST_OPERANDS
 from peffects.errors import CheckFailedError, ControlFlowError, KernelTypeError
-from peffects.staging.checks import MOST_VALUES
+from peffects.staging.loops.checks import MOST_VALUES
 
 
 def failure(call: Any, *args: Any) -> CheckFailedError:

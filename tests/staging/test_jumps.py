@@ -12,8 +12,8 @@ from staged import pe, run, staged, text
 
 from peffects.errors import MergeError
 from peffects.ir.evaluate import Work, evaluate
-from peffects.kernels import kernel
-from peffects.staging.jumps import without_jumps
+from peffects.kernels.kernel import kernel
+from peffects.staging.rewriting.jumps import without_jumps
 
 CASES = [
     np.array(values, float)

@@ -18,7 +18,7 @@ from peffects import effectful, handle, run
 from peffects.errors import IndexSetMismatchError, MergeError
 from peffects.handlers import get, put, run_state, throw, weak_exceptions
 from peffects.ir.evaluate import evaluate
-from peffects.staging.liveness import live_where_ways_meet
+from peffects.staging.rewriting.liveness import live_where_ways_meet
 
 X = np.array([0.1, 0.2, 0.3])
 

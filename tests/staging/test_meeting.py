@@ -13,7 +13,7 @@ from staged import run
 
 import peffects as pe
 from peffects.errors import MergeError
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 X = np.array([3.0, -1.0, 2.0, 0.5])
 Y = np.array([1.0, 4.0, -2.0, 8.0])

@@ -12,8 +12,8 @@ from staged import pe
 
 from peffects.errors import KernelTypeError
 from peffects.ir.syntax import BOOL, F32, F64, I32, I64, SCALARS
-from peffects.staging.promotion import join, number_type, scalar_of, true_division_type
-from peffects.staging.types import ArrayType, ScalarType, as_array, type_of
+from peffects.staging.tracing.argument_types import ArrayType, ScalarType, as_array, type_of
+from peffects.staging.tracing.promotion import join, number_type, scalar_of, true_division_type
 
 
 @pytest.mark.parametrize(("left", "right"), [*itertools.combinations(sorted(SCALARS), 2)])

@@ -13,9 +13,9 @@ from staged import call, run, staged
 
 from peffects.errors import ValueRangeError
 from peffects.optimize.pipeline import optimize
-from peffects.staging.numpy_creation import CREATION
-from peffects.staging.numpy_functions import FUNCTIONS, name_of
-from peffects.staging.numpy_ufuncs import UFUNCS
+from peffects.staging.numpy_surface.creation import CREATION
+from peffects.staging.numpy_surface.functions import FUNCTIONS, name_of
+from peffects.staging.numpy_surface.ufuncs import UFUNCS
 
 RNG = np.random.default_rng(11)
 Function = Callable[..., Any]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from staged import pe, staged
 
-from peffects.staging.readers import read_call
+from peffects.staging.captures.readers import read_call
 from peffects.staging.stage import signature
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 X = np.arange(3.0)
 

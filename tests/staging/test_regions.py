@@ -7,7 +7,7 @@ from peffects.ir.primitives import ADD, MUL
 from peffects.ir.print import print_block
 from peffects.ir.syntax import F64, Atom, Binding, Block, Fold, Monoid, Ref, Var, WithAcc
 from peffects.source import UNKNOWN
-from peffects.staging.regions import enclose, export
+from peffects.staging.tracing.regions import enclose, export
 
 ONE = lit_like(1.0, F64)
 

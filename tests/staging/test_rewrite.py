@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from staged import run
 
 from peffects.function_trees import find_source
-from peffects.staging.functions import is_rewritten, rewritten
-from peffects.staging.hooks import Hooks
+from peffects.staging.hooks.hooks import Hooks
+from peffects.staging.rewriting.rewritten import is_rewritten, rewritten
 
 
 def rewrite(function: Any) -> FunctionType:

@@ -17,10 +17,10 @@ from staged import check_refused, run, text
 
 import peffects as pe
 from peffects.errors import DivisionError, KernelTypeError, ValueRangeError
-from peffects.staging.numpy_functions import FUNCTIONS
-from peffects.staging.numpy_ufuncs import REFUSED as REFUSED_UFUNCS
-from peffects.staging.numpy_ufuncs import UFUNCS
-from peffects.staging.python_maths import MATH, REFUSED_MATH
+from peffects.staging.hooks.python_maths import MATH, REFUSED_MATH
+from peffects.staging.numpy_surface.functions import FUNCTIONS
+from peffects.staging.numpy_surface.ufuncs import REFUSED as REFUSED_UFUNCS
+from peffects.staging.numpy_surface.ufuncs import UFUNCS
 
 OF_NUMBERS = set(UFUNCS) - {"matmul"}
 UFUNC = {ufunc.__name__: ufunc for ufunc in vars(np).values() if isinstance(ufunc, np.ufunc)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peffects.ir.builder import int_lit
 from peffects.ir.syntax import I64, Fact, SizeParam, Var
 from peffects.source import SrcInfo
-from peffects.staging.sizes import Sizes, Verdict
+from peffects.staging.tracing.sizes import Sizes, Verdict
 
 HERE, THERE = SrcInfo("f.py", 1), SrcInfo("f.py", 2)
 

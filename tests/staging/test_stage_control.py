@@ -12,7 +12,7 @@ import pytest
 from staged import pe, run, staged, text
 
 from peffects.staging.stage import stage
-from peffects.staging.types import ArrayType, ScalarType
+from peffects.staging.tracing.argument_types import ArrayType, ScalarType
 
 NUMBERS = (-3.5, -1.0, 0.0, 0.25, 1.0, 2.0, 7.5)
 

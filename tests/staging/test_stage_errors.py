@@ -28,8 +28,8 @@ from peffects.errors import (
     UnsupportedSyntaxError,
     ValueRangeError,
 )
-from peffects.staging import ops
-from peffects.staging.ops import run_outside_with
+from peffects.staging.loops import ops
+from peffects.staging.loops.ops import run_outside_with
 
 X, A = np.arange(3.0), np.arange(6.0).reshape(2, 3)
 KEPT: list[Any] = []

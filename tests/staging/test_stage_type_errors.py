@@ -10,7 +10,7 @@ from staged import check_refused as check
 from staged import pe, staged
 
 from peffects.errors import AccumulatorError, KernelTypeError
-from peffects.staging.types import ArrayType
+from peffects.staging.tracing.argument_types import ArrayType
 
 X, A = np.arange(3.0), np.arange(6.0).reshape(2, 3)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from staged import check_refused, run, staged
 
 import peffects as pe
-from peffects.codegen.lower_updates import find_overwriting
+from peffects.codegen.lower.updates import find_overwriting
 from peffects.differentiate.programs import jvp_program, vjp_program
 from peffects.errors import (
     BoundsError,

@@ -11,7 +11,7 @@ from staged import run
 from symbol_guard import GUARDED, SymbolIsComparedError, symbol_classes
 
 import peffects as pe
-from peffects.staging import maths, scalars
+from peffects.staging.scalars import maths, symbols
 
 X = np.array([1.0, 2.0])
 
@@ -41,14 +41,14 @@ PLANTED: list[Any] = [
 
 def planted(function: Any) -> Any:
     """`function` as if it stood in a module of the package."""
-    code = function.__code__.replace(co_filename=scalars.__file__)
+    code = function.__code__.replace(co_filename=symbols.__file__)
     return FunctionType(code, vars(maths) | {"np": np}, "planted")
 
 
 @pytest.mark.parametrize("function", PLANTED, ids=range(len(PLANTED)))
 def test_the_guard_fires_on_what_is_planted_in_the_package(function: Any) -> None:
     ours = planted(function)
-    with pytest.raises(SymbolIsComparedError, match=r"scalars\.py.*of a ScalarTracer"):
+    with pytest.raises(SymbolIsComparedError, match=r"symbols\.py.*of a ScalarTracer"):
         run(lambda x: ours(x[0]), X)
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from peffects.parallel.index_set import Fin
-from peffects.staging.trees import LEAF, flatten, is_tree, map_leaves, unflatten
+from peffects.parallel.index_sets.index_set import Fin
+from peffects.staging.structures.trees import LEAF, flatten, is_tree, map_leaves, unflatten
 
 
 class Pair(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 
 import peffects as pe
 from peffects.errors import BoundsError, UnknownIndexSetError
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 
 class Color(enum.Enum):

@@ -30,7 +30,7 @@ from peffects.errors import (
     ValueRangeError,
 )
 from peffects.ir.evaluate import evaluate
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RNG = np.random.default_rng(8)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import peffects as pe
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 X = np.array([0.3, 0.1, 0.2])
 

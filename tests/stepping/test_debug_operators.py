@@ -15,9 +15,9 @@ from peffects import effectful, handle, run
 from peffects.errors import DivisionError, KernelRecursionError, PeffectsError
 from peffects.handlers import ask, attempt, get, put, reader, run_state, weak_exceptions
 from peffects.ir.evaluate import evaluate
-from peffects.staging import maths
-from peffects.staging.numpy_ufuncs import UFUNCS
-from peffects.staging.python_maths import MATH, REFUSED_MATH
+from peffects.staging.hooks.python_maths import MATH, REFUSED_MATH
+from peffects.staging.numpy_surface.ufuncs import UFUNCS
+from peffects.staging.scalars import maths
 
 DTYPES = ("bool", "int8", "uint16", "int64", "uint64", "float32")
 PAIRED = ("bool", "int8", "uint64", "float32")

@@ -10,7 +10,7 @@ import pytest
 
 import peffects as pe
 from peffects.errors import BoundsError, KernelTypeError
-from peffects.staging.trees import flatten
+from peffects.staging.structures.trees import flatten
 
 X = np.array([3.0, -1.0, 2.0])
 Y = np.array([1.0, 4.0, -2.0])
