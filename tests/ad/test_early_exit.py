@@ -48,6 +48,29 @@ def counted_while(x: Any) -> Any:
     return s
 
 
+def counted_from_one(x: Any) -> Any:
+    k, s = 1, 1.0
+    while k < len(x) and s < 9.0:
+        s = s * (1.0 + x[k] * x[k])
+        k += 1
+    return s * k
+
+
+def counted_by_two(x: Any) -> Any:
+    k, s = 0, 1.0
+    while k < len(x) and s < 9.0:
+        s = s * (1.0 + x[k] * x[k])
+        k += 2
+    return s * k
+
+
+def without_a_counter(x: Any) -> Any:
+    s = x[0]
+    while s < 9.0:
+        s = s * (1.0 + x[1]) + x[3]
+    return s
+
+
 def skipping(x: Any) -> Any:
     s = 0.0
     for k in range(len(x)):
@@ -135,6 +158,9 @@ def iterations_with_exits(a: Any) -> Any:
         (first_crossing, (0.1 * X,)),
         (newton, (3.0,)),
         (counted_while, (X,)),
+        (counted_from_one, (X,)),
+        (counted_by_two, (X,)),
+        (without_a_counter, (X,)),
         (skipping, (X,)),
         (rows, (np.stack([X, X[::-1].copy(), 0.1 * X]),)),
         (accumulating, (X,)),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from compiled import CompiledProgram
 from numpy.typing import NDArray
 from programs import Sketch, reduce
 
+import peffects as pe
 from peffects.differentiate.programs import jvp_program, value_and_grad_program
 from peffects.errors import NotDifferentiableError
 from peffects.ir import primitives as p
@@ -140,3 +142,11 @@ def test_a_fifth_derivative_of_a_product_is_refused() -> None:
     text = str(refusal.value)
     assert text.startswith("PE301 ") and "derivative 5 of a product was asked for" in text
     assert refusal.value.at == SrcInfo("products.py", 7)
+
+
+@pytest.mark.parametrize("inner", [pe.sum, pe.max, pe.prod])
+@pytest.mark.parametrize("outer", [pe.prod, pe.max])
+def test_what_is_combined_may_be_a_reduction_itself(outer: Any, inner: Any) -> None:
+    """Its accumulation runs again where the updates around it do."""
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (4, 3))
+    pe.check_grads(lambda x: outer(lambda i: inner(lambda j: x[i, j] ** 2)), (x,))
