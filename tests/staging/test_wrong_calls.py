@@ -42,6 +42,7 @@ STATEMENTS = {
     "x.a = 1": ("PE205", "the attribute `a` of the table `x` is changed"),
     "del x.a": ("PE205", "the attribute `a` of the table `x` is changed"),
     "x.a += 1": ("PE205", "a table of a kernel has no attribute `a`"),
+    "return x[0] + x[0].__class__": ("PE205", "an operand is the type <class 'numpy.float64'>"),
     "return next(x)": ("PE205", "a symbol is not an iterator"),
     "return bytes(x)": ("PE205", "cannot convert a symbol to bytes"),
     "return range(int(x[0]))": ("PE205", "the kernel returns <a range whose length"),

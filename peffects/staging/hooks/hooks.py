@@ -125,6 +125,8 @@ class Hooks(Writes, SpecialMethods):
 
     def attribute(self, owner: object, name: str) -> object:
         """`owner.name`; what an object from outside holds is read from outside, too."""
+        if name == "__class__" and current() is not None and is_symbolic(owner):
+            return REPLACED[type](owner)
         return self._attribute(owner, name, attribute_of(owner, name))
 
     @speaks_for_users
