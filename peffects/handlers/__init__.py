@@ -1,6 +1,7 @@
 """The standard effects with their handlers, each effect in a file of its own.
 
-They are written as a user's would be, on the machine's public names only.
+Most are written as a user's would be; those that run computations anew, such as `catch` and the
+streams, ask the machine for more.  What several effects need belongs to `machine/`.
 """
 
 from peffects.handlers.accum import Accum, AccumOp, accum, accumulate

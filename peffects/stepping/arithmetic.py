@@ -72,7 +72,7 @@ class Arithmetic:
     def quotient_and_rest(self, *operands: Any, **options: Any) -> Any:
         """`divmod(x, y)`; a wrong call is Python's to refuse."""
         if len(operands) != 2 or options:
-            return divmod(*operands, **options)  # type: ignore[misc]
+            return divmod(*operands, **options)  # type: ignore[misc]  # it raises
         return self.operate("//", *operands), self.operate("%", *operands)
 
     @speaks_for_users

@@ -1,4 +1,4 @@
 """What emitted code calls, as native functions: arithmetic, vectors, random bits, products.
 
-Every use of LLVM's builder is here; compiling and loading are in `load/`.
+Instructions of LLVM are built here; modules are made, compiled and loaded in `load/`.
 """
